@@ -389,8 +389,26 @@ pub(crate) fn provider_ids(_: &mut SchemaGenerator) -> Schema {
 
 /// `metav1.LabelSelector`.
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    selector("The namespaces for whose machines the extension is called, by their labels; by default all.")
+}
+
+/// A selector of Clusters.
+pub(crate) fn cluster_selector(_: &mut SchemaGenerator) -> Schema {
+    selector("The Clusters, by their labels; by default all.")
+}
+
+/// A selector of Machines.
+pub(crate) fn machine_selector(_: &mut SchemaGenerator) -> Schema {
+    selector(
+        "The Machines, by their labels, such as cluster.x-k8s.io/deployment-name; by default all. With a selector, no \
+         load balancer is hit.",
+    )
+}
+
+/// `metav1.LabelSelector`.
+fn selector(description: &str) -> Schema {
     json_schema!({
-        "description": "The namespaces for whose machines the extension is called, by their labels; by default all.",
+        "description": description,
         "type": "object",
         "x-kubernetes-map-type": "atomic",
         "properties": {

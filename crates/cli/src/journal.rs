@@ -88,7 +88,7 @@ mod tests {
             [(Request::Create(ResourceSpec::new(id.clone())), 1000), (Request::Delete(id), 2000)]
         {
             let at = SimTime::from_millis(at);
-            engine.apply(Operation { caller: "infra".into(), request, labels: [].into(), at });
+            engine.apply(Operation { caller: "infra".into(), request, at });
         }
         engine.poll(SimTime::from_millis(3000));
         lines.extend(engine.journal().since(1).map(|entry| Line::Record((**entry).clone())));

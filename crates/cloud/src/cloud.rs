@@ -31,7 +31,7 @@ use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
-use crate::identity::{ClusterId, MachineId, Role, Stage};
+use crate::identity::{ClusterId, FaultId, MachineId, Role, Stage};
 use crate::journal::JournalReader;
 use crate::kept::Keeper;
 use crate::metrics::Metrics;
@@ -186,7 +186,7 @@ impl Cloud {
     pub fn ensure_cluster(&self, spec: ClusterSpec) -> Result<Endpoint, ClusterError> {
         let mut making = self.inner.making.lock();
         if let Some(cluster) = self.cluster(&spec.id) {
-            self.create_load_balancer(&spec.id, &cluster.endpoint)?;
+            self.create_load_balancer(&spec, &cluster.endpoint)?;
             return Ok(cluster.endpoint.clone());
         }
         let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
@@ -208,7 +208,7 @@ impl Cloud {
         // Before the load balancer is created, because this can fail. Deleting the load balancer after a failure would
         // trigger the next attempt at once.
         let kept = shared.keeper.store(&spec, (shared.clock)())?;
-        self.create_load_balancer(&spec.id, &endpoint)?;
+        self.create_load_balancer(&spec, &endpoint)?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
@@ -456,8 +456,13 @@ impl Cloud {
         self.follow(&cluster, &mut follower, |_| ());
         match cluster.admit(spec) {
             Admission::New(spec) => {
-                self.ask(creation(&spec, self.clock())).inspect_err(|_| cluster.on_gone(&id.name))?;
                 let resource = id.resource();
+                self.ask(creation(&spec, self.clock())).inspect_err(|_| {
+                    // A fault may lose the answer of a creation that was carried out.
+                    if !self.look(|engine| engine.get(&resource).is_some()) {
+                        cluster.on_gone(&id.name);
+                    }
+                })?;
                 let given = |engine: &Engine| engine.get(&resource).map(|made| made.hardware.clone());
                 if let Some(hardware) = self.inner.driver.look(given) {
                     cluster.equip(&id.name, hardware);
@@ -573,7 +578,7 @@ impl Cloud {
     /// Sends a request to the engine on behalf of the infrastructure provider.
     pub(crate) fn ask(&self, request: Request) -> Result<(), CallError> {
         let now = self.now();
-        let operation = Operation { caller: CALLER.to_owned(), request, labels: BTreeMap::new(), at: now };
+        let operation = Operation { caller: CALLER.to_owned(), request, at: now };
         let verb = operation.verb();
         match self.inner.driver.apply(operation) {
             Outcome::Accepted | Outcome::AlreadyDone => Ok(()),
@@ -643,7 +648,7 @@ impl Cloud {
         self.clock().now()
     }
 
-    fn clock(&self) -> &CloudClock {
+    pub(crate) fn clock(&self) -> &CloudClock {
         &self.inner.shared.cloud_clock
     }
 
@@ -702,9 +707,16 @@ impl Cloud {
             self.tell(Changed::Everything);
             return true;
         }
-        let mut clusters = BTreeSet::new();
+        let (mut clusters, mut faults) = (BTreeSet::new(), BTreeSet::new());
         for entry in batch.iter() {
             let ResourceId { account, group, .. } = entry.record.resource();
+            match &entry.record {
+                Record::Operation { faults: counted, .. } => faults.extend(
+                    counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
+                ),
+                Record::FaultEnded { fault, .. } => drop(faults.insert(FaultId::of_resource(fault))),
+                Record::Event(_) | Record::RoomFreed { .. } | Record::TurnEnded { .. } => {}
+            }
             clusters.insert(ClusterId { namespace: account.clone(), name: group.clone() });
             if let Record::Event(event) = &entry.record
                 && let EventKind::StageFailed { stage, cause } = &event.kind
@@ -712,6 +724,7 @@ impl Cloud {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
         }
+        faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
         for id in clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
@@ -754,6 +767,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
         image: spec.image.clone(),
+        labels: spec.labels.clone(),
         version: (!spec.version.is_empty()).then(|| spec.version.clone()),
         stages: stages.collect(),
         ..ResourceSpec::new(spec.id.resource())

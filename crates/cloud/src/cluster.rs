@@ -580,6 +580,7 @@ pub(crate) mod tests {
         };
         let spec = ClusterSpec {
             id: ClusterId { namespace: "default".into(), name: "demo".into() },
+            labels: BTreeMap::new(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec![],
@@ -598,6 +599,7 @@ pub(crate) mod tests {
     pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
         MachineSpec {
             id: MachineId { cluster: cluster.spec.id.clone(), name: name.into() },
+            labels: BTreeMap::new(),
             role: Role::ControlPlane,
             version: "v1.36.3".into(),
             zone: None,

@@ -108,7 +108,7 @@ impl Cluster {
             return self.show_load_balancer(record, changed);
         };
         match record {
-            Record::Operation { operation, outcome: Outcome::Accepted }
+            Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Delete(_)) =>
             {
                 self.on_stopping(&id.name);
@@ -136,7 +136,7 @@ impl Cluster {
                 changed.insert(Changed::Machine(id));
             }
             Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
-            Record::TurnEnded { .. } => {}
+            Record::TurnEnded { .. } | Record::FaultEnded { .. } => {}
         }
     }
 
@@ -144,16 +144,16 @@ impl Cluster {
     fn show_load_balancer(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         match record {
             // A load balancer has no backends in service from the beginning of its deletion on.
-            Record::Operation { operation, outcome: Outcome::Accepted }
+            Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Delete(_)) =>
             {
                 self.on_backends(BTreeSet::new());
             }
             // A new load balancer reports nothing by itself: machines have to be registered again.
-            Record::Operation { operation, outcome: Outcome::Accepted }
+            Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Create(_)) => {}
             // The caller of the operation knows.
-            Record::Operation { .. } | Record::TurnEnded { .. } => return,
+            Record::Operation { .. } | Record::TurnEnded { .. } | Record::FaultEnded { .. } => return,
             Record::Event(Event { kind, .. }) => match kind {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
                 EventKind::BackendOutOfService(name) => self.on_backend(name, false),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn operation(at: SimTime, request: Request) -> Operation {
-        Operation { caller: "test".to_owned(), request, labels: BTreeMap::new(), at }
+        Operation { caller: "test".to_owned(), request, at }
     }
 
     fn creation(id: &MachineId, seconds: u64) -> Request {

@@ -81,6 +81,33 @@ impl fmt::Display for MachineId {
     }
 }
 
+/// A fault, by the namespace and name of its object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FaultId {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl FaultId {
+    /// The engine's name for the fault.
+    pub(crate) fn resource(&self) -> ResourceId {
+        ResourceId::fault(self.namespace.as_str(), self.name.as_str())
+    }
+
+    /// The fault that the engine calls so.
+    pub(crate) fn of_resource(id: &ResourceId) -> Self {
+        Self { namespace: id.account.clone(), name: id.name.clone() }
+    }
+}
+
+impl fmt::Display for FaultId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// The role of a machine in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

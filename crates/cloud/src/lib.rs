@@ -21,6 +21,7 @@ mod cloud;
 mod cluster;
 mod driver;
 mod error;
+mod fault;
 mod follower;
 mod front;
 mod identity;
@@ -42,9 +43,13 @@ mod tunnel;
 pub use clock::WallClock;
 pub use cloud::{Cloud, CloudConfig};
 pub use error::{CallError, ClusterError, MachineError, StartError};
-pub use identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+pub use fault::{FaultHistory, FaultHit, FaultObservation};
+pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::JournalReader;
-pub use nephele_engine::{Catalog, CloudError, Endpoint, ErrorClass, Hardware, Image, InstanceType, Model};
+pub use nephele_engine::{
+    Budget, Catalog, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault, FaultPhase, Hardware,
+    Image, InstanceType, Latency, Matches, Model, Odds, Requirement, Selector, Verb,
+};
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
 pub use observation::{

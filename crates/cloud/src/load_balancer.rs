@@ -6,12 +6,18 @@ use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
 use crate::identity::{ClusterId, MachineId, Stage};
 use crate::observation::{Deletion, LoadBalancer};
+use crate::spec::ClusterSpec;
 
 impl Cloud {
-    /// Creates the load balancer of a cluster at an endpoint.
-    pub(crate) fn create_load_balancer(&self, id: &ClusterId, endpoint: &Endpoint) -> Result<(), CallError> {
-        let endpoint = Some(endpoint.clone());
-        let spec = ResourceSpec { endpoint, ..ResourceSpec::new(id.load_balancer()) };
+    /// Creates the load balancer of a cluster at an endpoint. It has the labels of the cluster, by which faults select
+    /// clusters.
+    pub(crate) fn create_load_balancer(
+        &self,
+        cluster: &ClusterSpec,
+        endpoint: &Endpoint,
+    ) -> Result<(), CallError> {
+        let (endpoint, labels) = (Some(endpoint.clone()), cluster.labels.clone());
+        let spec = ResourceSpec { endpoint, labels, ..ResourceSpec::new(cluster.id.load_balancer()) };
         self.ask(Request::Create(spec))
     }
 

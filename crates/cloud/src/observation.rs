@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use nephele_engine::{Endpoint, Hardware};
 
-use crate::identity::{ClusterId, MachineId, Stage};
+use crate::identity::{ClusterId, FaultId, MachineId, Stage};
 use crate::spec::{Allocation, Software};
 
 /// The state of a cluster.
@@ -119,6 +119,8 @@ pub enum Changed {
     Cluster(ClusterId),
     /// A machine.
     Machine(MachineId),
+    /// A fault: it has hit something, or its time is over.
+    Fault(FaultId),
     /// More changes than could be reported one by one.
     Everything,
 }

@@ -16,6 +16,8 @@ use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 pub struct ClusterSpec {
     /// Its name.
     pub id: ClusterId,
+    /// The labels of its Cluster, by which faults select it.
+    pub labels: BTreeMap<String, String>,
     /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
     /// cloud.
     pub endpoint: Option<Endpoint>,
@@ -79,6 +81,8 @@ pub struct StartUp {
 pub struct MachineSpec {
     /// Its name.
     pub id: MachineId,
+    /// The labels of its Machine when its creation began, by which faults select it.
+    pub labels: BTreeMap<String, String>,
     /// Its role in the cluster.
     pub role: Role,
     /// The Kubernetes version that it runs, `v1.36.3`.

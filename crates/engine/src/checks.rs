@@ -23,9 +23,8 @@ pub(crate) struct Checked<'a> {
 
 type Check = fn(&Checked<'_>) -> Result<(), Outcome>;
 
-/// The checks run in this order, and the first one that objects decides the answer. Everything that refuses or delays
-/// calls belongs here and applies to every operation. Rules and rate limits come before checks of the current state, as
-/// in real clouds.
+/// The checks run in this order, and the first one that objects decides the answer. Faults come before them, as in real
+/// clouds, where the checks of a call's rate and credentials come before those of the current state.
 const CHECKS: [Check; 5] = [is_of_its_kind, has_stages, is_offered, has_capacity, is_within_quota];
 
 /// Runs the checks.
@@ -41,6 +40,7 @@ impl Checked<'_> {
             Request::Reserve { .. }
             | Request::Describe(_)
             | Request::PutCatalog { .. }
+            | Request::PutFault { .. }
             | Request::DescribeModel { .. }
             | Request::Retry(..)
             | Request::Update(..)
@@ -56,15 +56,17 @@ impl Checked<'_> {
     }
 }
 
-/// Checks the kind of the target: a catalog is added by `PutCatalog` only, and only load balancers have backends.
+/// Checks the kind of the target: a catalog is added by `PutCatalog` only, a fault by `PutFault` only, and only load
+/// balancers have backends.
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
     let id = checked.operation.request.target();
     let fits = match &checked.operation.request {
         Request::PutCatalog { .. } => id.kind == ResourceKind::Catalog,
+        Request::PutFault { .. } => id.kind == ResourceKind::Fault,
         Request::RegisterBackend { .. } | Request::DeregisterBackend { .. } => {
             id.kind == ResourceKind::LoadBalancer
         }
-        _ => checked.comes().is_none() || id.kind != ResourceKind::Catalog,
+        _ => checked.comes().is_none() || !matches!(id.kind, ResourceKind::Catalog | ResourceKind::Fault),
     };
     if fits { Ok(()) } else { Err(refused(CloudError::Conflict(id.clone()))) }
 }
@@ -170,6 +172,6 @@ fn quota_of(id: &ResourceId) -> Room {
 fn zone_of(id: &ResourceId, zone: Option<&String>) -> Option<Room> {
     match id.kind {
         ResourceKind::Instance => zone.cloned().map(Room::Zone),
-        ResourceKind::LoadBalancer | ResourceKind::Catalog => None,
+        ResourceKind::LoadBalancer | ResourceKind::Catalog | ResourceKind::Fault => None,
     }
 }

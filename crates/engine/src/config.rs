@@ -27,7 +27,7 @@ impl Config {
             Room::Zone(zone) => self.zones.get(zone)?.instances_max,
             Room::Quota { kind: ResourceKind::Instance, .. } => self.quotas.instances_max,
             Room::Quota { kind: ResourceKind::LoadBalancer, .. } => self.quotas.load_balancers_max,
-            Room::Quota { kind: ResourceKind::Catalog, .. } => None,
+            Room::Quota { kind: ResourceKind::Catalog | ResourceKind::Fault, .. } => None,
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::census::Census;
 use crate::checks::{Checked, Usage, check, hardware};
 use crate::config::Config;
 use crate::digest::write_resource;
+use crate::fault::{Call, FaultRecord, FaultState, Faults, Strike, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
-use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request};
+use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
 use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
@@ -30,6 +31,7 @@ pub struct Engine {
     deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
     pub(crate) waiting: Lines,
+    pub(crate) faults: Faults,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -52,6 +54,7 @@ impl Engine {
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
             waiting: Lines::default(),
+            faults: Faults::default(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }
@@ -64,31 +67,72 @@ impl Engine {
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
-        let is_there = self.resources.contains_key(operation.request.target());
-        let is_reserved = self.reserved.contains_key(operation.request.target());
-        let Self { config, catalogs, usage, .. } = &*self;
-        let checked = Checked { config, catalogs, usage, operation: &operation, is_there, is_reserved };
+        let Verdict { faults, hit } = self.strike(&operation);
+        let is_hit = hit.is_some();
         // Events that the operation causes are recorded after the operation.
         let mut events = Vec::new();
-        let outcome = match check(&checked) {
-            Ok(()) => self.execute(now, &operation.request, &mut events).unwrap_or_else(Outcome::Refused),
-            Err(outcome) => outcome,
+        let (outcome, lost) = match hit {
+            Some(Strike::Instead(outcome)) => (outcome, None),
+            Some(Strike::After(error)) => (self.carry_out(&operation, &mut events), Some(error)),
+            None => (self.carry_out(&operation, &mut events), None),
         };
-        self.line_up(&operation.request, &outcome);
         let is_answered_read = outcome == Outcome::Accepted && operation.request.is_read();
-        if outcome != Outcome::AlreadyDone && !is_answered_read {
+        if !faults.is_empty() || (outcome != Outcome::AlreadyDone && !is_answered_read) {
             let operation = Box::new(operation);
-            self.journal.push(Record::Operation { operation, outcome: outcome.clone() });
+            self.journal.push(Record::Operation { operation, outcome: outcome.clone(), faults, is_hit });
         }
         for event in events {
             self.note(event);
         }
         self.tell_waiting(now);
+        match lost {
+            Some(error) if !matches!(outcome, Outcome::Refused(_)) => Outcome::Refused(error),
+            _ => outcome,
+        }
+    }
+
+    /// Carries out an operation that no fault keeps from it.
+    fn carry_out(&mut self, operation: &Operation, events: &mut Vec<Event>) -> Outcome {
+        let is_there = self.resources.contains_key(operation.request.target());
+        let is_reserved = self.reserved.contains_key(operation.request.target());
+        let Self { config, catalogs, usage, .. } = &*self;
+        let checked = Checked { config, catalogs, usage, operation, is_there, is_reserved };
+        let outcome = match check(&checked) {
+            Ok(()) => self.execute(operation.at, &operation.request, events).unwrap_or_else(Outcome::Refused),
+            Err(outcome) => outcome,
+        };
+        self.line_up(&operation.request, &outcome);
         outcome
     }
 
+    /// What the faults of the account do to an operation.
+    fn strike(&mut self, operation: &Operation) -> Verdict {
+        // Almost every cloud has no faults at almost every time.
+        if self.faults.is_empty() {
+            return Verdict::default();
+        }
+        let none = BTreeMap::new();
+        let Self { resources, faults, seed, .. } = self;
+        let Some((verb, subject)) = subject(resources, &operation.request) else {
+            return Verdict::default();
+        };
+        let ResourceId { account, group, kind, .. } = &subject.id;
+        let group = match kind {
+            ResourceKind::LoadBalancer => Some(&subject.labels),
+            _ => load_balancer_of(resources, account, group).map(|found| &found.spec.labels),
+        };
+        let call = Call {
+            verb,
+            caller: &operation.caller,
+            subject,
+            group: group.unwrap_or(&none),
+            at: operation.at,
+        };
+        faults.strike(&call, seed)
+    }
+
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
-    /// line.
+    /// line, but a creation that a fault keeps from being carried out stays where it is.
     fn line_up(&mut self, request: &Request, outcome: &Outcome) {
         let Request::Create(ResourceSpec { id, .. }) = request else { return };
         let room = match outcome {
@@ -137,7 +181,13 @@ impl Engine {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
             Request::PutCatalog { id, catalog } => Ok(self.put_catalog(id, catalog)),
+            Request::PutFault { id, fault, record } => {
+                let record = FaultRecord { began: record.began.min(now), ..*record };
+                let is_new = self.faults.put(id, fault, record);
+                Ok(if is_new { Outcome::Accepted } else { Outcome::AlreadyDone })
+            }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
+            Request::Describe(id) if self.faults.get(id).is_some() => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, zone } => Ok(self.reserve(id, zone)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
@@ -168,6 +218,11 @@ impl Engine {
                         self.note(event);
                     }
                 }
+                None if self.faults.next_end() == Some(at) => {
+                    if let Some(fault) = self.faults.pop_end() {
+                        self.journal.push(Record::FaultEnded { at, fault });
+                    }
+                }
                 None => {
                     if let Some(waiting) = self.waiting.end_turn() {
                         self.journal.push(Record::TurnEnded { at, waiting });
@@ -183,7 +238,7 @@ impl Engine {
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
         let due = self.deadlines.first().map(|(at, _)| *at);
-        due.into_iter().chain(self.waiting.next_deadline()).min()
+        due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_end()).min()
     }
 
     /// A resource by name.
@@ -224,6 +279,17 @@ impl Engine {
         self.waiting.ids()
     }
 
+    /// A fault by name.
+    #[must_use]
+    pub fn fault(&self, id: &ResourceId) -> Option<&FaultState> {
+        self.faults.get(id)
+    }
+
+    /// All faults, in order.
+    pub fn faults(&self) -> impl Iterator<Item = &FaultState> {
+        self.faults.iter()
+    }
+
     /// How many resources exist and which stages they have reached.
     #[must_use]
     pub fn census(&self) -> &Census {
@@ -247,8 +313,8 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both. The journal, generations, reservations, the lines for room and the
-    /// catalogs do not count.
+    /// every resource is in the same state in both. The journal, generations, reservations, the lines for room, the
+    /// catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
@@ -334,7 +400,7 @@ impl Engine {
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
-        if self.catalogs.remove(id).is_some() {
+        if self.catalogs.remove(id).is_some() || self.faults.remove(id) {
             return Outcome::Accepted;
         }
         let Some(resource) = self.resources.get_mut(id) else {
@@ -389,6 +455,54 @@ impl Engine {
         self.forget_backend(id);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }
+}
+
+/// The operation of a request and the resource that it is about. None if no faults apply to the request, or if it
+/// neither changes something nor reads something that exists: callers repeat their requests, and a repetition that does
+/// nothing must not use up the budget of a fault.
+fn subject<'a>(
+    resources: &'a BTreeMap<ResourceId, Resource>,
+    request: &'a Request,
+) -> Option<(Verb, &'a ResourceSpec)> {
+    use ResourceKind::{Instance, LoadBalancer};
+    let known = resources.get(request.target());
+    let running = known.filter(|known| known.deleting.is_none());
+    let backend = |name: &str| {
+        let ResourceId { account, group, .. } = request.target();
+        Some(&resources.get(&ResourceId::instance(account, group, name))?.spec)
+    };
+    match (request, request.target().kind) {
+        (Request::Create(spec), Instance) if known.is_none() => Some((Verb::CreateInstance, spec)),
+        (Request::Create(spec), LoadBalancer) if known.is_none() => Some((Verb::CreateLoadBalancer, spec)),
+        (Request::Describe(_), Instance) => Some((Verb::DescribeInstance, &known?.spec)),
+        (Request::Describe(_), LoadBalancer) => Some((Verb::DescribeLoadBalancer, &known?.spec)),
+        (Request::Delete(_), Instance) => Some((Verb::DeleteInstance, &running?.spec)),
+        (Request::Delete(_), LoadBalancer) => Some((Verb::DeleteLoadBalancer, &running?.spec)),
+        (Request::Update(_, update), Instance) => {
+            let running = running?;
+            let is_new = running.update.as_ref().is_none_or(|known| known.name != update.name);
+            is_new.then_some((Verb::UpdateInstance, &running.spec))
+        }
+        (Request::RegisterBackend { instance, in_service_from, .. }, _) => {
+            let is_new = running?.backends.get(instance) != Some(in_service_from);
+            is_new.then_some((Verb::RegisterBackend, backend(instance)?))
+        }
+        (Request::DeregisterBackend { instance, .. }, _) => {
+            known?.backends.contains_key(instance).then_some((Verb::DeregisterBackend, backend(instance)?))
+        }
+        _ => None,
+    }
+}
+
+/// The first load balancer of a group.
+fn load_balancer_of<'a>(
+    resources: &'a BTreeMap<ResourceId, Resource>,
+    account: &str,
+    group: &str,
+) -> Option<&'a Resource> {
+    let first = ResourceId::first(account, group, ResourceKind::LoadBalancer);
+    let (id, found) = resources.range(first..).next()?;
+    (id.account == account && id.group == group && id.kind == ResourceKind::LoadBalancer).then_some(found)
 }
 
 /// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that it is made

@@ -13,6 +13,8 @@ pub enum ResourceKind {
     LoadBalancer,
     /// A list of instance types and images.
     Catalog,
+    /// A rule that makes operations fail or wait.
+    Fault,
 }
 
 impl ResourceKind {
@@ -23,6 +25,7 @@ impl ResourceKind {
             Self::Instance => "instance",
             Self::LoadBalancer => "load-balancer",
             Self::Catalog => "catalog",
+            Self::Fault => "fault",
         }
     }
 
@@ -33,6 +36,7 @@ impl ResourceKind {
             Self::Instance => "instances",
             Self::LoadBalancer => "load balancers",
             Self::Catalog => "catalogs",
+            Self::Fault => "faults",
         }
     }
 }
@@ -75,6 +79,13 @@ impl ResourceId {
     pub fn catalog(account: impl Into<String>, name: impl Into<String>) -> Self {
         let (account, name) = (account.into(), name.into());
         Self { account, group: String::new(), kind: ResourceKind::Catalog, name }
+    }
+
+    /// A fault of an account. It belongs to no group.
+    #[must_use]
+    pub fn fault(account: impl Into<String>, name: impl Into<String>) -> Self {
+        let (account, name) = (account.into(), name.into());
+        Self { account, group: String::new(), kind: ResourceKind::Fault, name }
     }
 }
 

@@ -27,8 +27,14 @@ pub enum Record {
     Operation {
         /// The operation, with its caller and time.
         operation: Box<Operation>,
-        /// The answer.
+        /// What came of it. It is the answer, unless a fault replaced the answer of a call that was carried out.
         outcome: Outcome,
+        /// The names of the faults that counted it, in the order in which they were asked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        faults: Vec<String>,
+        /// Whether the last of these faults hit it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_hit: bool,
     },
     /// An event.
     Event(Event),
@@ -40,6 +46,13 @@ pub enum Record {
         room: Room,
         /// The resource that has waited longest.
         waiting: ResourceId,
+    },
+    /// The time of a fault is over.
+    FaultEnded {
+        /// The time.
+        at: SimTime,
+        /// The fault.
+        fault: ResourceId,
     },
     /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
     /// waits.
@@ -59,6 +72,7 @@ impl Record {
             Self::Operation { operation, .. } => operation.request.target(),
             Self::Event(event) => &event.id,
             Self::RoomFreed { waiting, .. } | Self::TurnEnded { waiting, .. } => waiting,
+            Self::FaultEnded { fault, .. } => fault,
         }
     }
 }
@@ -74,8 +88,8 @@ pub struct Cursor(u64);
 pub struct Behind;
 
 /// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events that
-/// were due before it. Successful reads, and repeated operations that change nothing, are not recorded. Controllers
-/// send those all the time, and they would push out the records that matter.
+/// were due before it. Successful reads, and repeated operations that change nothing, are not recorded, unless a fault
+/// matches them. Controllers send those all the time, and they would push out the records that matter.
 ///
 /// Each reader has a [`Cursor`] and pulls records at its own pace; the readers share the records. A reader of the whole
 /// journal gets all records in order. A reader of a followed group gets only the records of the group.

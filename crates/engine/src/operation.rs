@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::{Catalog, Hardware, Model};
+use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::time::SimTime;
@@ -18,8 +19,6 @@ pub struct Operation {
     pub caller: String,
     /// The request.
     pub request: Request,
-    /// Labels of the call, for rules to match on.
-    pub labels: BTreeMap<String, String>,
     /// The time of the call.
     pub at: SimTime,
 }
@@ -28,7 +27,7 @@ impl Operation {
     /// The name of the request in the audit log of a cloud, such as `CreateInstance` or `DescribeLoadBalancer`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
-        use ResourceKind::{Catalog, Instance, LoadBalancer};
+        use ResourceKind::{Catalog, Fault, Instance, LoadBalancer};
         match (&self.request, self.request.target().kind) {
             (Request::Create(_), Instance) => "CreateInstance",
             (Request::Create(_), LoadBalancer) => "CreateLoadBalancer",
@@ -45,18 +44,86 @@ impl Operation {
             (Request::Delete(_), Instance) => "DeleteInstance",
             (Request::Delete(_), LoadBalancer) => "DeleteLoadBalancer",
             (Request::PutCatalog { .. }, _) => "PutCatalog",
+            (Request::PutFault { .. }, _) => "PutFault",
             (Request::DescribeModel { .. }, _) => "DescribeModel",
             (Request::RegisterBackend { .. }, _) => "RegisterBackend",
             (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
             (Request::Describe(_), Catalog) => "DescribeCatalog",
             (Request::Delete(_), Catalog) => "DeleteCatalog",
+            (Request::Describe(_), Fault) => "DescribeFault",
+            (Request::Delete(_), Fault) => "DeleteFault",
             // No caller sends these, and they are refused.
             (Request::Create(_), Catalog) => "CreateCatalog",
+            (Request::Create(_), Fault) => "CreateFault",
             (Request::Adopt { .. }, Catalog) => "AdoptCatalog",
+            (Request::Adopt { .. }, Fault) => "AdoptFault",
             (Request::Reserve { .. }, Catalog) => "ReserveCatalog",
+            (Request::Reserve { .. }, Fault) => "ReserveFault",
             (Request::Retry(..), Catalog) => "RetryCatalog",
+            (Request::Retry(..), Fault) => "RetryFault",
             (Request::Update(..), Catalog) => "UpdateCatalog",
+            (Request::Update(..), Fault) => "UpdateFault",
         }
+    }
+}
+
+/// An operation that faults apply to. The others exist only because the cloud is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Verb {
+    /// [`Request::Create`] of an instance.
+    CreateInstance,
+    /// [`Request::Describe`] of an instance.
+    DescribeInstance,
+    /// [`Request::Update`] of an instance.
+    UpdateInstance,
+    /// [`Request::Delete`] of an instance.
+    DeleteInstance,
+    /// [`Request::Create`] of a load balancer.
+    CreateLoadBalancer,
+    /// [`Request::Describe`] of a load balancer.
+    DescribeLoadBalancer,
+    /// [`Request::Delete`] of a load balancer.
+    DeleteLoadBalancer,
+    /// [`Request::RegisterBackend`].
+    RegisterBackend,
+    /// [`Request::DeregisterBackend`].
+    DeregisterBackend,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::CreateInstance,
+        Self::DescribeInstance,
+        Self::UpdateInstance,
+        Self::DeleteInstance,
+        Self::CreateLoadBalancer,
+        Self::DescribeLoadBalancer,
+        Self::DeleteLoadBalancer,
+        Self::RegisterBackend,
+        Self::DeregisterBackend,
+    ];
+
+    /// The name, as [`Operation::verb`] has it. Draws are keyed by it, so it never changes.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateInstance => "CreateInstance",
+            Self::DescribeInstance => "DescribeInstance",
+            Self::UpdateInstance => "UpdateInstance",
+            Self::DeleteInstance => "DeleteInstance",
+            Self::CreateLoadBalancer => "CreateLoadBalancer",
+            Self::DescribeLoadBalancer => "DescribeLoadBalancer",
+            Self::DeleteLoadBalancer => "DeleteLoadBalancer",
+            Self::RegisterBackend => "RegisterBackend",
+            Self::DeregisterBackend => "DeregisterBackend",
+        }
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::DescribeInstance | Self::DescribeLoadBalancer)
     }
 }
 
@@ -87,6 +154,15 @@ pub enum Request {
         id: ResourceId,
         /// Its contents.
         catalog: Box<Catalog>,
+    },
+    /// Set a fault of an account. A changed fault keeps what it has done.
+    PutFault {
+        /// The name of the fault.
+        id: ResourceId,
+        /// The fault.
+        fault: Box<Fault>,
+        /// What the fault did in an earlier process, for a fault that does not exist yet. It began now at the latest.
+        record: FaultRecord,
     },
     /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
     /// has the answer.
@@ -143,6 +219,7 @@ impl Request {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
             Self::Reserve { id, .. }
             | Self::PutCatalog { id, .. }
+            | Self::PutFault { id, .. }
             | Self::DescribeModel { catalog: id, .. }
             | Self::RegisterBackend { load_balancer: id, .. }
             | Self::DeregisterBackend { load_balancer: id, .. }
@@ -219,6 +296,18 @@ pub enum CloudError {
         /// The quota.
         limit: u32,
     },
+    /// A fault of the account makes the operation fail.
+    #[error("{}{}{message} (Fault {fault})", reason.words(), if message.is_empty() { "" } else { ": " })]
+    Fault {
+        /// The name of the fault.
+        fault: String,
+        /// The reason that the fault gives.
+        reason: FailureReason,
+        /// More words of the fault.
+        message: String,
+        /// When to ask again.
+        retry_after: Duration,
+    },
     /// The zone is full.
     #[error("zone {0:?} has insufficient capacity")]
     InsufficientCapacity(String),
@@ -263,6 +352,7 @@ impl CloudError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Deleting(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
+            Self::Fault { retry_after, .. } => ErrorClass::RetryAfter(*retry_after),
             // The journal says when there is room again.
             Self::QuotaExceeded { .. }
             | Self::InsufficientCapacity(_)
@@ -287,6 +377,7 @@ impl CloudError {
             Self::UnsupportedVersion { .. } => "UnsupportedKubernetesVersion",
             Self::QuotaExceeded { .. } => "QuotaExceeded",
             Self::InsufficientCapacity(_) => "InsufficientCapacity",
+            Self::Fault { reason, .. } => reason.as_str(),
             Self::Conflict(_) => "Conflict",
             Self::Deleting(_) => "Deleting",
             Self::NotFound(_) => "NotFound",

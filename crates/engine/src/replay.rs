@@ -83,7 +83,7 @@ pub enum Difference {
 
 fn told(record: &Record) -> String {
     match record {
-        Record::Operation { operation, outcome } => {
+        Record::Operation { operation, outcome, .. } => {
             format!("{} of {} was answered {outcome:?}", operation.verb(), operation.request.target())
         }
         Record::Event(Event { at, id, kind, .. }) => format!("{kind:?} happened to {id} at {at}"),
@@ -91,6 +91,7 @@ fn told(record: &Record) -> String {
             format!("{waiting} was told that there is room in {room:?} at {at}")
         }
         Record::TurnEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
+        Record::FaultEnded { at, fault } => format!("the time of {fault} was over at {at}"),
     }
 }
 
@@ -185,7 +186,10 @@ impl Playing {
                 self.read().map_err(missing)?;
             }
             // One deadline at a time: an operation with an earlier time may come between two.
-            Record::Event(Event { at, .. }) | Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. } => {
+            Record::Event(Event { at, .. })
+            | Record::RoomFreed { at, .. }
+            | Record::TurnEnded { at, .. }
+            | Record::FaultEnded { at, .. } => {
                 while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= *at) {
                     self.engine.poll_some(*at, 1);
                     self.read().map_err(missing)?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
 use crate::identity::{ResourceId, StageName};
+use crate::operation::Verb;
 use crate::resource::ResourceSpec;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
@@ -23,6 +24,20 @@ pub(crate) enum Decision<'a> {
     Deletion,
     /// How long an update takes, by what the resource changes to.
     Update(&'a str),
+    /// Whether a fault hits an operation.
+    Fault {
+        /// The name of the fault.
+        fault: &'a str,
+        /// The operation.
+        operation: Verb,
+    },
+    /// How long a fault delays an operation.
+    FaultDelay {
+        /// The name of the fault.
+        fault: &'a str,
+        /// The operation.
+        operation: Verb,
+    },
 }
 
 impl Seed {
@@ -52,14 +67,15 @@ impl Seed {
                 key.number(u64::from(draw_key.ordinal));
             }
         }
-        let (what, stage) = match decision {
-            Decision::Latency(stage) => ("latency", stage.as_str()),
-            Decision::Failure(stage) => ("failure", stage.as_str()),
-            Decision::Deletion => ("deletion", ""),
-            Decision::Update(to) => ("update", to),
+        let parts: &[&str] = match decision {
+            Decision::Latency(stage) => &["latency", stage.as_str()],
+            Decision::Failure(stage) => &["failure", stage.as_str()],
+            Decision::Deletion => &["deletion", ""],
+            Decision::Update(to) => &["update", to],
+            Decision::Fault { fault, operation } => &["fault", fault, operation.as_str()],
+            Decision::FaultDelay { fault, operation } => &["fault-delay", fault, operation.as_str()],
         };
-        key.text(what);
-        key.text(stage);
+        parts.iter().for_each(|part| key.text(part));
         key.number(u64::from(attempt));
         Draws(ChaCha8Rng::from_seed(key.finish()))
     }

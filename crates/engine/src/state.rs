@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::fault::FaultState;
 use crate::identity::ResourceId;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
@@ -33,6 +34,9 @@ pub struct State {
     pub reserved: Vec<Reserved>,
     /// The resources that wait for room, first come first.
     pub waiting: Vec<Waiter>,
+    /// The faults, ordered by name.
+    #[serde(default)]
+    pub faults: Vec<FaultState>,
 }
 
 /// A catalog with its name.
@@ -87,6 +91,7 @@ impl Engine {
             resources: self.resources.values().cloned().collect(),
             reserved: reserved.collect(),
             waiting: self.waiting.to_waiters(),
+            faults: self.faults.iter().cloned().collect(),
         }
     }
 
@@ -95,7 +100,7 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting } = state;
+        let State { config, catalogs, seed, next, resources, reserved, waiting, faults } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -104,6 +109,7 @@ impl Engine {
         let ids = catalogs.iter().map(|named| &named.id);
         let ids = ids.chain(resources.iter().map(|resource| &resource.spec.id));
         let ids = ids.chain(reserved.iter().map(|reserved| &reserved.id));
+        let ids = ids.chain(faults.iter().map(|fault| &fault.id));
         for id in ids.chain(waiting.iter().map(|waiter| &waiter.id)) {
             if !names.insert(id) {
                 return Err(StateError::Twice(id.clone()));
@@ -126,6 +132,7 @@ impl Engine {
         }
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.waiting = Lines::of_waiters(waiting);
+        faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)
     }
 }

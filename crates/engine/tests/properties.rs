@@ -1,12 +1,12 @@
 //! Properties that hold for any requests and polls.
 
-mod cloud;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register};
+use crate::cloud::{
+    Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
+};
 use nephele_engine::{
     Catalog, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Hardware, InstanceType, Latency, Line,
     Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId, ResourceKind,
@@ -364,7 +364,7 @@ proptest! {
         }
         let mut second = small_cloud();
         for entry in first.journal().since(1) {
-            if let Record::Operation { operation, outcome } = &entry.record {
+            if let Record::Operation { operation, outcome, .. } = &entry.record {
                 prop_assert_eq!(&second.apply(Operation::clone(operation)), outcome);
             }
         }
@@ -423,9 +423,11 @@ proptest! {
             Line::Record(Entry { record: Record::Operation { outcome, .. }, .. }) => {
                 *outcome = Outcome::Delayed { until: END };
             }
-            Line::Record(Entry { record: Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. }, .. }) => {
-                *at = END;
-            }
+            Line::Record(Entry {
+                record:
+                    Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. } | Record::FaultEnded { at, .. },
+                ..
+            }) => *at = END,
             Line::State(_) | Line::Digest { .. } => unreachable!("it is a record"),
         }
         prop_assert!(play(&other).is_err());
@@ -534,7 +536,7 @@ proptest! {
                     Record::Event(Event { kind: EventKind::BackendOutOfService(backend), .. }) => {
                         prop_assert!(told.entry(name).or_default().remove(backend), "told twice");
                     }
-                    Record::Operation { operation, outcome: Outcome::Accepted }
+                    Record::Operation { operation, outcome: Outcome::Accepted, .. }
                         if is_balancer && matches!(operation.request, Request::Delete(_)) =>
                     {
                         told.remove(&name);
@@ -578,7 +580,7 @@ proptest! {
             let spec = ResourceSpec {
                 catalog: "north".into(),
                 instance_type: Some(if which { "x" } else { "y" }.into()),
-                ..cloud::machine(&machine.to_string(), &Latency::ZERO)
+                ..crate::cloud::machine(&machine.to_string(), &Latency::ZERO)
             };
             match step {
                 0 => {

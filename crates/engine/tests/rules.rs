@@ -1,12 +1,10 @@
 //! The rules of the cloud, one by one.
 
-mod cloud;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{
+use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, reached_stages, register,
     stage,
 };
@@ -187,7 +185,7 @@ fn retry_of_what_cannot_be_retried_is_refused() {
     let mut engine = engine();
     let mut retry = |name: &str, stage: &str| ask(&mut engine, at(1), Request::Retry(id(name), stage.into()));
     assert_eq!(retry("m", "vm"), Err(CloudError::NotFound(id("m"))));
-    let mut engine = cloud::engine();
+    let mut engine = crate::cloud::engine();
     ask(&mut engine, at(0), Request::Create(machine("m", &fixed(5)))).unwrap();
     let mut retry = |stage: &str| ask(&mut engine, at(1), Request::Retry(id("m"), stage.into()));
     assert_eq!(retry("other"), Err(CloudError::InvalidStage(id("m"))));
@@ -383,7 +381,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     // After a restart the instance has the recorded hardware. If none was recorded, it has the hardware that its type
     // has today.
     for (noted, expected) in [(Some(made.clone()), made), (None, Hardware::default())] {
-        let mut engine = cloud::engine();
+        let mut engine = crate::cloud::engine();
         put(&mut engine, "north", catalog(&["m.small"]));
         let adopt =
             Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new(), hardware: noted };
@@ -1004,6 +1002,8 @@ fn journal_keeps_operations_and_events_in_one_order_and_leaves_repeats_out() {
     let operation = |seconds, request, outcome| Record::Operation {
         operation: Box::new(operation(at(seconds), request)),
         outcome,
+        faults: vec![],
+        is_hit: false,
     };
     assert_eq!(
         records,

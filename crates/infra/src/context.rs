@@ -20,6 +20,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use crate::authorities::Ledger;
 use crate::catalogs::Catalogs;
 use crate::claims::ClaimCache;
+use crate::fault::Faults;
 use crate::hooks::MachineHooks;
 use crate::known_machines::KnownMachines;
 use crate::offer::{Offer, Offers};
@@ -48,6 +49,7 @@ pub(crate) struct Context {
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
     pub(crate) catalogs: Catalogs,
+    pub(crate) faults: Faults,
     /// The hooks before a machine is created and after it is deleted.
     pub(crate) hooks: Arc<dyn MachineHooks>,
     /// Whether to create a new cluster's credentials before its control plane provider does.

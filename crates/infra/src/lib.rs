@@ -23,6 +23,7 @@ mod catalogs;
 mod claims;
 mod cluster;
 mod context;
+mod fault;
 mod hooks;
 mod known_machines;
 mod machine;

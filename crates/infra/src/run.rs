@@ -7,7 +7,7 @@ use futures::{FutureExt as _, Stream, StreamExt as _, future, future::BoxFuture,
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
 use nephele_api::infrastructure::v1beta2::{
@@ -27,6 +27,7 @@ use crate::context::{
     Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
 };
+use crate::fault::{self, Faults};
 use crate::hooks::MachineHooks;
 use crate::known_machines::KnownMachines;
 use crate::offer::{Offers, cloud_name};
@@ -70,6 +71,9 @@ pub enum Error {
     /// The controller of clouds ended.
     #[error("failed to keep the cloud controller running")]
     SimulatedCloud(#[source] RunError),
+    /// The controller of faults ended.
+    #[error("failed to keep the fault controller running")]
+    Fault(#[source] RunError),
 }
 
 /// Runs all controllers until `shutdown`.
@@ -136,6 +140,12 @@ pub fn run(
             everything(),
             shutdown.clone(),
         );
+        let (faults, follow_faults) = Cache::<Fault>::start(
+            &services,
+            scoped(client.clone(), namespace),
+            everything(),
+            shutdown.clone(),
+        );
         let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
         let (claims, follow_claims) =
             ClaimCache::open(&of_claims, client.clone(), namespace, shutdown.clone());
@@ -156,6 +166,7 @@ pub fn run(
             clouds,
             offers: Offers::default(),
             catalogs: Catalogs::default(),
+            faults: Faults::new(faults),
             hooks,
             prepare_credentials,
         });
@@ -179,6 +190,7 @@ pub fn run(
         let reconcile = move |object| {
             // By now the store has the whole first list.
             reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
+            fault::put_all(&for_clusters);
             cluster::reconcile(object, Arc::clone(&for_clusters))
         };
         let run_clusters =
@@ -197,6 +209,7 @@ pub fn run(
         let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
         let reconcile = move |object| {
             reserved.call_once(|| reserve::machines(&for_machines, &store));
+            fault::put_all(&for_machines);
             machine::reconcile(object, Arc::clone(&for_machines))
         };
         let run_machines =
@@ -240,15 +253,29 @@ pub fn run(
         );
         let for_clouds = Arc::clone(&context);
         let run_clouds = runner
-            .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown)
+            .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown.clone())
             .map(|result| result.map_err(Error::SimulatedCloud));
+        let runner = Runner::new(
+            "fault",
+            &services,
+            scoped(client.clone(), namespace),
+            watcher::Config::default(),
+            cluster_concurrency,
+        );
+        let gone = fault::forget(Arc::clone(&context), runner.store(), runner.gone());
+        let forget_faults = shutdown.clone().run_until_cancelled_owned(gone).map(drop);
+        let runner = wake_faults(runner, &context);
+        let for_faults = Arc::clone(&context);
+        let run_faults = runner
+            .run(move |object| fault::reconcile(object, Arc::clone(&for_faults)), shutdown)
+            .map(|result| result.map_err(Error::Fault));
 
         let follow =
             future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
-        let follow = future::join3(follow, follow_machine_pools, follow_pool_machines);
-        let follow = future::join3(follow, sweep_clusters, sweep_machines).map(|_| Ok(()));
+        let follow = future::join4(follow, follow_machine_pools, follow_pool_machines, follow_faults);
+        let follow = future::join4(follow, sweep_clusters, sweep_machines, forget_faults).map(|_| Ok(()));
         let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
-        future::try_join3(run, run_templates, run_clouds).await.map(drop)
+        future::try_join4(run, run_templates, run_clouds, run_faults).await.map(drop)
     })
 }
 
@@ -281,7 +308,7 @@ fn run_templates<K: Template>(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),
-            Changed::Machine(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -314,7 +341,7 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_change(&id).into_iter().collect(),
-            Changed::Machine(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -333,6 +360,7 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
             let named = AuthoritySecret::is_named_so(&secret.name_any());
             labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
         })
+        .reads(context.faults.cache())
         .reconcile_on(changed)
         .reconcile_on(claimants(context))
 }
@@ -342,6 +370,19 @@ fn claimants<K: Claimant + 'static>(
     context: &Arc<Context>,
 ) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
+}
+
+/// Reconciles a Fault when it has hit something, and when its time is over.
+fn wake_faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
+    let store = runner.store();
+    let changed = context.cloud.changes().flat_map(move |changed| {
+        stream::iter(match changed {
+            Changed::Fault(id) => vec![ObjectRef::new(&id.name).within(&id.namespace)],
+            Changed::Cluster(_) | Changed::Machine(_) => Vec::new(),
+            Changed::Everything => all(&store),
+        })
+    });
+    runner.reads(context.faults.cache()).reconcile_on(changed)
 }
 
 /// Reconciles an InMemoryMachine when its Machine, its Cluster, its claims, the simulated machine or the simulated
@@ -356,6 +397,7 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
             let namespace = cluster.namespace().unwrap_or_default();
             of_cluster.cluster(&ClusterId { namespace, name: cluster.name_any() })
         })
+        .reads(context.faults.cache())
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
         .reconcile_on(asking)
@@ -384,7 +426,7 @@ fn wake_machine_pools(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&of_offers, &id),
-            Changed::Machine(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -413,6 +455,7 @@ fn machines_changed(
         stream::iter(match changed {
             Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
             Changed::Cluster(id) => machines.cluster(&id),
+            Changed::Fault(_) => Vec::new(),
             Changed::Everything => all(&machines.store),
         })
     })

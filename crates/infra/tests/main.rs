@@ -2,6 +2,7 @@
 
 mod clouds;
 mod extension;
+mod faults;
 mod identity;
 mod machine_hooks;
 mod machine_pools;

@@ -173,6 +173,19 @@ fn of_kind(kind: &str) -> Vec<Value> {
             ("service_namespace", &["spec", "clientConfig", "service", "namespace"]),
             ("url", &["spec", "clientConfig", "url"]),
         ])],
+        "Fault" => vec![
+            json!({
+                "name": "status_phase",
+                "help": "Whether the fault can still hit.",
+                "each": { "type": "StateSet", "stateSet": {
+                    "path": ["status", "phase"],
+                    "labelName": "phase",
+                    "list": ["Active", "Exhausted", "Expired", "Invalid"],
+                } },
+            }),
+            gauge("status_matched", "How many operations it has matched.", &["status", "matched"]),
+            gauge("status_hits", "How many operations it has hit.", &["status", "hits"]),
+        ],
         "SimulatedCloud" => vec![gauge("status_zones", "The number of zones.", &["status", "zones"])],
         _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
             .into_iter()

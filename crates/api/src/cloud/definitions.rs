@@ -19,6 +19,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         // Extensions belong to a management cluster, like Cluster API's own, and stay when clusters move.
         named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
+        // What goes wrong is tried out in one place. Moved clusters get away from it.
+        finished(&v1alpha1::Fault::crd(), Objects::Stay),
         finished(&v1alpha1::SimulatedCloud::crd(), Objects::Move),
     ]
 }

@@ -43,6 +43,7 @@ const INFRASTRUCTURE: Files = Files {
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
         ),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
+        include_str!("../../../../config/crd/bases/cloud.nephele.dev_faults.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
     ],
     objects: &[

@@ -44,7 +44,7 @@ fn create(driver: &Driver, number: u64) {
     };
     let request = Request::Create(ResourceSpec::new(id));
     let at = SimTime::from_millis(number);
-    driver.apply(Operation { caller: "test".into(), request, labels: [].into(), at });
+    driver.apply(Operation { caller: "test".into(), request, at });
 }
 
 fn lines(path: &Path) -> Vec<Line> {

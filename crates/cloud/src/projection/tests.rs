@@ -22,6 +22,7 @@ fn at() -> Timestamp {
 fn cluster() -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: "demo".into() },
+        labels: BTreeMap::new(),
         endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
         created_at: at(),
         pod_cidrs: vec!["192.168.0.0/16".into()],
@@ -34,6 +35,7 @@ fn machine(role: Role) -> MachineSpec {
     let address = |kind: &str, address: &str| MachineAddress { kind: kind.into(), address: address.into() };
     MachineSpec {
         id: MachineId { cluster: cluster().id, name: "m1".into() },
+        labels: BTreeMap::new(),
         role,
         version: "v1.36.3".into(),
         zone: Some("sim-1a".into()),

@@ -177,6 +177,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
 pub(crate) fn cluster(name: &str) -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: name.into() },
+        labels: BTreeMap::new(),
         endpoint: None,
         created_at: created_at(),
         pod_cidrs: vec!["192.168.0.0/16".into()],
@@ -188,6 +189,7 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
 pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
     MachineSpec {
         id: MachineId { cluster: cluster.clone(), name: name.into() },
+        labels: BTreeMap::new(),
         role,
         version: "v1.36.3".into(),
         zone: None,

@@ -30,7 +30,10 @@ impl Watched {
         self.engine.journal().read(&mut self.cursor, &mut entries).expect("tests make fewer records");
         let event = |record: &Record| match record {
             Record::Event(event) => Some(event.clone()),
-            Record::Operation { .. } | Record::RoomFreed { .. } | Record::TurnEnded { .. } => None,
+            Record::Operation { .. }
+            | Record::RoomFreed { .. }
+            | Record::TurnEnded { .. }
+            | Record::FaultEnded { .. } => None,
         };
         let mut events: Vec<Event> = entries.iter().filter_map(|entry| event(&entry.record)).collect();
         events.retain(|event| !matches!(event.kind, EventKind::Adopted { .. }));
@@ -110,7 +113,7 @@ pub(crate) fn at(seconds: u64) -> SimTime {
 }
 
 pub(crate) fn operation(at: SimTime, request: Request) -> Operation {
-    Operation { caller: "test".into(), request, labels: BTreeMap::new(), at }
+    Operation { caller: "test".into(), request, at }
 }
 
 /// Applies a request, and returns the error of a refusal.

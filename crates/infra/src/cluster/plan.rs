@@ -88,6 +88,7 @@ mod tests {
     fn wanted() -> Box<Wanted> {
         let spec = ClusterSpec {
             id: id(),
+            labels: [].into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec![],

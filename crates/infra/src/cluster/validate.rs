@@ -117,6 +117,7 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
     let blocks = |ranges: Option<NetworkRanges>| ranges.unwrap_or_default().cidr_blocks;
     ClusterSpec {
         id,
+        labels: cluster.labels().clone(),
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
         created_at: first_created(object),
         pod_cidrs: blocks(network.pods),
@@ -192,6 +193,7 @@ mod tests {
     fn wanted_spec() -> ClusterSpec {
         ClusterSpec {
             id: id(),
+            labels: [].into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec!["192.168.0.0/16".into()],

@@ -188,6 +188,7 @@ fn spec(
     let Software { version, image, etcd_image_tag, files } = software::software(object, machine);
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
+        labels: machine.labels().clone(),
         role,
         version,
         // A machine stays in the zone where it was placed.

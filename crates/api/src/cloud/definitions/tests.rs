@@ -2,8 +2,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
+fn named(name: &str) -> Value {
+    let found = crds().into_iter().find(|definition| definition.metadata.name.as_deref() == Some(name));
+    serde_json::to_value(found.expect("it is one of ours")).expect("JSON")
+}
+
 fn definition() -> Value {
-    serde_json::to_value(crds().remove(1)).expect("JSON")
+    named("simulatedclouds.cloud.nephele.dev")
 }
 
 fn schema(path: &str) -> Value {
@@ -14,7 +19,6 @@ fn schema(path: &str) -> Value {
 #[test]
 fn clusterctl_finds_clouds_and_moves_them_with_the_clusters_of_their_namespace() {
     let definition = definition();
-    assert_eq!(definition["metadata"]["name"], "simulatedclouds.cloud.nephele.dev");
     assert_eq!(
         definition["metadata"]["labels"],
         json!({
@@ -59,8 +63,7 @@ fn names_are_used_once() {
 
 #[test]
 fn extensions_are_of_the_management_cluster_and_stay_there() {
-    let definition = serde_json::to_value(crds().remove(0)).expect("JSON");
-    assert_eq!(definition["metadata"]["name"], "cloudextensionconfigs.cloud.nephele.dev");
+    let definition = named("cloudextensionconfigs.cloud.nephele.dev");
     assert_eq!(definition["spec"]["scope"], "Cluster");
     assert_eq!(
         definition["metadata"]["labels"],
@@ -83,4 +86,19 @@ fn extensions_are_of_the_management_cluster_and_stay_there() {
         spec["properties"]["namespaceSelector"]["properties"]["matchExpressions"]["items"]["required"],
         json!(["key", "operator"])
     );
+}
+
+/// A Fault is tried out in one place: it has no effect on clusters that moved away.
+#[test]
+fn faults_stay_and_have_exactly_one_effect() {
+    let definition = named("faults.cloud.nephele.dev");
+    assert_eq!(definition["metadata"]["labels"].get("clusterctl.cluster.x-k8s.io/move"), None);
+    assert_eq!(definition["spec"]["scope"], "Namespaced");
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let spec = &schema["properties"]["spec"];
+    assert_eq!((&schema["required"], &spec["required"]), (&json!(["spec"]), &json!(["effect"])));
+    let rule = &spec["properties"]["effect"]["x-kubernetes-validations"][0];
+    assert_eq!(rule["rule"], "has(self.fail) != has(self.delay)");
+    let operations = &spec["properties"]["match"]["properties"]["operations"];
+    assert_eq!(operations["items"]["enum"], json!(v1alpha1::OPERATIONS));
 }

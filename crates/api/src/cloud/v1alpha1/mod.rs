@@ -2,11 +2,16 @@
 
 mod built_in;
 mod cloud_extension_config;
+mod fault;
 mod simulated_cloud;
 
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,
+};
+pub use fault::{
+    Delay, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
+    OPERATIONS,
 };
 pub use simulated_cloud::{
     Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,

@@ -12,9 +12,9 @@ use super::built_in::built_in_instance_types;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
-const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// A name that is the value of a label of Nodes.
-const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 /// A quantity of bytes greater than zero.
 const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.

@@ -30,6 +30,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
     let internal = nephele_cloud::MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() };
     let spec = MachineSpec {
         id: id(),
+        labels: [].into(),
         role: Role::ControlPlane,
         version: "v1.36.3".into(),
         zone: Some("a".into()),

@@ -16,6 +16,7 @@ fn wanted(role: Role) -> Wanted {
     Wanted {
         spec: MachineSpec {
             id: MachineId { cluster, name: "m".into() },
+            labels: [].into(),
             role,
             version: "v1.36.3".into(),
             zone: None,

@@ -39,13 +39,14 @@ fn observed(authorities_set: bool) -> Option<ClusterObservation> {
 }
 
 fn expected(role: Role) -> Wanted {
-    let set = match role {
-        Role::ControlPlane => "control-plane",
-        Role::Worker => "machine/m",
+    let (set, machine) = match role {
+        Role::ControlPlane => ("control-plane", objects::control_plane("demo", "m")),
+        Role::Worker => ("machine/m", objects::worker("demo", "m")),
     };
     Wanted {
         spec: MachineSpec {
             id: id(),
+            labels: machine.labels().clone(),
             role,
             version: "v1.36.3".into(),
             zone: None,

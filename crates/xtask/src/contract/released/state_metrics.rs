@@ -145,6 +145,7 @@ fn there_is_more_than_conditions() {
             "InMemoryMachine" => &["info", "status_initialization_provisioned", "addresses"],
             "InMemoryMachinePool" => &["info", "status_initialization_provisioned", "status_replicas"],
             "CloudExtensionConfig" => &["info"],
+            "Fault" => &["status_phase", "status_matched", "status_hits"],
             "SimulatedCloud" => &["status_zones"],
             _ => &["status_ipaddresses_free", "status_ipaddresses_total", "status_ipaddresses_used"],
         };

@@ -1,0 +1,431 @@
+//! Faults: rules that make operations of an account fail or wait.
+//!
+//! ```text
+//!   operation ──▶ is it one that faults apply to, and would it change something or read something that is there?
+//!                   │ yes: the faults of its account, in order of their names
+//!                   ▼
+//!   matches? ──▶ still active? ──▶ skipped enough? ──▶ draw ──▶ hit: the fault answers, no other fault is asked
+//!      └─────────────┴────────────────────┴─────────────┴─────▶ no hit: the next fault
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::Canonical;
+use crate::identity::{ResourceId, ResourceKind};
+use crate::latency::{Latency, Odds};
+use crate::operation::{CloudError, Outcome, Verb};
+use crate::resource::ResourceSpec;
+use crate::seed::{Decision, Seed};
+use crate::selector::Selector;
+use crate::time::SimTime;
+
+/// A rule that makes operations of its account fail or wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The operations that the fault is about.
+    pub matches: Matches,
+    /// What happens to them.
+    pub effect: Effect,
+    /// How often it happens.
+    pub budget: Budget,
+}
+
+/// Which operations a fault is about. An operation has to fit every field. An empty field fits every operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matches {
+    /// The operations. If empty, all that change something.
+    pub operations: BTreeSet<Verb>,
+    /// The callers.
+    pub callers: BTreeSet<String>,
+    /// The names of the instances. A load balancer goes by the name of its group.
+    pub names: BTreeSet<String>,
+    /// The zones of the instances. A load balancer has no zone and fits none.
+    pub zones: BTreeSet<String>,
+    /// The instance types. A load balancer has none and fits none.
+    pub instance_types: BTreeSet<String>,
+    /// Labels of the group, which are the labels of its load balancer.
+    pub group: Selector,
+    /// Labels of the instance. A load balancer fits only an empty selector.
+    pub instance: Selector,
+}
+
+/// What a fault does to an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// The cloud refuses it.
+    Fail {
+        /// The reason.
+        reason: FailureReason,
+        /// More words for the message.
+        message: String,
+        /// When the caller should ask again.
+        retry_after: Duration,
+    },
+    /// It takes longer. A caller that asks before the delay is over is told to come back.
+    Delay(Latency),
+}
+
+/// Why the cloud refuses an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FailureReason {
+    /// The zone or the cloud has no machine of the type left.
+    InsufficientCapacity,
+    /// The account may not have more.
+    QuotaExceeded,
+    /// The account calls too often.
+    Throttled,
+    /// The image cannot be used.
+    InvalidImage,
+    /// The credentials of the account are not accepted.
+    Unauthorized,
+    /// The cloud has a defect.
+    InternalError,
+    /// No answer came, and nothing was done.
+    Timeout,
+    /// No answer came, but the operation was carried out.
+    LostAnswer,
+}
+
+impl FailureReason {
+    /// A word from a fixed set, for condition reasons and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InsufficientCapacity => "InsufficientCapacity",
+            Self::QuotaExceeded => "QuotaExceeded",
+            Self::Throttled => "Throttled",
+            Self::InvalidImage => "InvalidImage",
+            Self::Unauthorized => "Unauthorized",
+            Self::InternalError => "InternalError",
+            // The caller cannot tell the two from each other.
+            Self::Timeout | Self::LostAnswer => "Timeout",
+        }
+    }
+
+    /// The reason in words, as a part of a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::InsufficientCapacity => "there is not enough capacity",
+            Self::QuotaExceeded => "a quota is used up",
+            Self::Throttled => "the account calls too often",
+            Self::InvalidImage => "the image cannot be used",
+            Self::Unauthorized => "the credentials are not accepted",
+            Self::InternalError => "the cloud has an internal error",
+            Self::Timeout | Self::LostAnswer => "the cloud did not answer in time",
+        }
+    }
+}
+
+/// How often a fault hits the operations that it matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The probability of a hit.
+    pub probability: Odds,
+    /// How many matching operations pass before the first hit.
+    pub skip: u64,
+    /// How many hits there are at most. None means any number.
+    pub count: Option<u64>,
+    /// How long the fault is active, from when it began. None means until it is deleted.
+    pub lasts: Option<Duration>,
+}
+
+impl Default for Budget {
+    /// Every matching operation is hit, until the fault is deleted.
+    fn default() -> Self {
+        Self { probability: Odds::new(1.0), skip: 0, count: None, lasts: None }
+    }
+}
+
+/// What a fault has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultRecord {
+    /// When it began.
+    pub began: SimTime,
+    /// How many operations it has matched while it was active.
+    pub matched: u64,
+    /// How many of them it has hit.
+    pub hits: u64,
+}
+
+/// A hit of a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hit {
+    /// The time.
+    pub at: SimTime,
+    /// The operation.
+    pub operation: Verb,
+    /// The instance or load balancer.
+    pub target: ResourceId,
+}
+
+/// Whether a fault can still hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultPhase {
+    /// It hits operations that it matches.
+    Active,
+    /// It has made as many hits as it may.
+    Exhausted,
+    /// Its time is over.
+    Expired,
+}
+
+/// A fault with what it has done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultState {
+    /// Its name.
+    pub id: ResourceId,
+    /// Its specification.
+    pub fault: Fault,
+    /// What it has done.
+    pub record: FaultRecord,
+    /// Its last hits, the newest last, at most [`FaultState::HITS_KEPT`].
+    pub last_hits: VecDeque<Hit>,
+    /// Whether the journal says that its time is over.
+    pub(crate) has_ended: bool,
+    /// How many draws were made for each call, see [`call_key`].
+    attempts: BTreeMap<u64, u32>,
+    /// Until when each call that is being delayed waits.
+    delayed: BTreeMap<u64, SimTime>,
+}
+
+/// An operation, as faults see it.
+pub(crate) struct Call<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) caller: &'a str,
+    /// The instance or the load balancer.
+    pub(crate) subject: &'a ResourceSpec,
+    /// The labels of the group.
+    pub(crate) group: &'a BTreeMap<String, String>,
+    pub(crate) at: SimTime,
+}
+
+/// What the faults of an account do to a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Verdict {
+    /// The names of the faults that counted the call. Such a call belongs into the journal, because a replay has to
+    /// count it too.
+    pub(crate) faults: Vec<String>,
+    /// What the last of them does, if it hits the call.
+    pub(crate) hit: Option<Strike>,
+}
+
+/// What a fault does to a call that it hits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Strike {
+    /// The operation is not carried out, and this is the answer.
+    Instead(Outcome),
+    /// The operation is carried out, and the caller gets this answer if it succeeds.
+    After(CloudError),
+}
+
+impl FaultState {
+    /// How many hits are kept. Each is about 200 bytes.
+    pub const HITS_KEPT: usize = 10;
+    /// How many calls a fault remembers attempts or delays of: 16 KiB each. For calls beyond, draws are keyed by the
+    /// number of the match, and there is no delay.
+    const CALLS_MAX: usize = 1024;
+
+    pub(crate) fn new(id: ResourceId, fault: Fault, record: FaultRecord) -> Self {
+        let (attempts, delayed) = (BTreeMap::new(), BTreeMap::new());
+        Self { id, fault, record, last_hits: VecDeque::new(), has_ended: false, attempts, delayed }
+    }
+
+    /// Whether it can still hit.
+    #[must_use]
+    pub fn phase(&self, now: SimTime) -> FaultPhase {
+        if self.ends().is_some_and(|ends| ends <= now) {
+            FaultPhase::Expired
+        } else if self.fault.budget.count.is_some_and(|count| count <= self.record.hits) {
+            FaultPhase::Exhausted
+        } else {
+            FaultPhase::Active
+        }
+    }
+
+    /// When its time is over.
+    #[must_use]
+    pub fn ends(&self) -> Option<SimTime> {
+        self.fault.budget.lasts.map(|lasts| self.record.began + lasts)
+    }
+
+    /// Decides about a call that the fault matches.
+    fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
+        let key = call_key(call);
+        if let Some(until) = self.delayed.get(&key).copied() {
+            if call.at < until && self.phase(call.at) != FaultPhase::Expired {
+                return Some(Strike::Instead(Outcome::Delayed { until }));
+            }
+            self.delayed.remove(&key);
+            return None;
+        }
+        if self.phase(call.at) != FaultPhase::Active {
+            return None;
+        }
+        self.record.matched += 1;
+        if self.record.matched <= self.fault.budget.skip {
+            return None;
+        }
+        let attempt = self.attempt(key);
+        let odds = self.fault.budget.probability;
+        let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
+        if !odds.draw(&mut seed.draws(call.subject, decision, attempt)) {
+            return None;
+        }
+        let strike = self.effect(call, key, attempt, seed)?;
+        self.record.hits += 1;
+        if self.last_hits.len() == Self::HITS_KEPT {
+            self.last_hits.pop_front();
+        }
+        let target = call.subject.id.clone();
+        self.last_hits.push_back(Hit { at: call.at, operation: call.verb, target });
+        Some(strike)
+    }
+
+    /// The number of this call among the same calls. Draws are keyed by it, so that they do not depend on other calls.
+    fn attempt(&mut self, key: u64) -> u32 {
+        if self.attempts.len() == Self::CALLS_MAX && !self.attempts.contains_key(&key) {
+            return u32::try_from(self.record.matched).unwrap_or(u32::MAX);
+        }
+        let attempt = self.attempts.entry(key).or_default();
+        *attempt = attempt.saturating_add(1);
+        *attempt
+    }
+
+    fn effect(&mut self, call: &Call<'_>, key: u64, attempt: u32, seed: &Seed) -> Option<Strike> {
+        match &self.fault.effect {
+            Effect::Fail { reason, message, retry_after } => {
+                let error = CloudError::Fault {
+                    fault: self.id.name.clone(),
+                    reason: *reason,
+                    message: message.clone(),
+                    retry_after: *retry_after,
+                };
+                Some(match reason {
+                    FailureReason::LostAnswer => Strike::After(error),
+                    _ => Strike::Instead(Outcome::Refused(error)),
+                })
+            }
+            Effect::Delay(latency) => {
+                if self.delayed.len() == Self::CALLS_MAX {
+                    return None;
+                }
+                let decision = Decision::FaultDelay { fault: &self.id.name, operation: call.verb };
+                let until = call.at + latency.draw(&mut seed.draws(call.subject, decision, attempt));
+                self.delayed.insert(key, until);
+                Some(Strike::Instead(Outcome::Delayed { until }))
+            }
+        }
+    }
+}
+
+impl Matches {
+    fn fit(&self, call: &Call<'_>) -> bool {
+        let Self { operations, callers, names, zones, instance_types, group, instance } = self;
+        let ResourceSpec { id, zone, instance_type, labels, .. } = call.subject;
+        let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
+            set.is_empty() || value.is_some_and(|value| set.contains(value))
+        };
+        let is_meant =
+            if operations.is_empty() { !call.verb.is_read() } else { operations.contains(&call.verb) };
+        is_meant
+            && is_one(callers, Some(call.caller))
+            && is_one(names, Some(if id.kind == ResourceKind::LoadBalancer { &id.group } else { &id.name }))
+            && is_one(zones, zone.as_deref())
+            && is_one(instance_types, instance_type.as_deref())
+            && group.fits(call.group)
+            && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
+    }
+}
+
+/// Identifies a call: the operation and the subject. Calls of different subjects may have the same key by accident,
+/// once in 2^64: then they share their number of attempts.
+fn call_key(call: &Call<'_>) -> u64 {
+    let mut key = Canonical::new();
+    key.text(call.verb.as_str());
+    key.id(&call.subject.id);
+    let [a, b, c, d, e, f, g, h, ..] = key.finish();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The faults of all accounts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults {
+    by_id: BTreeMap<ResourceId, FaultState>,
+    /// When the time of each fault that ends by itself is over.
+    ends: BTreeSet<(SimTime, ResourceId)>,
+}
+
+impl Faults {
+    /// All faults, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &FaultState> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn get(&self, id: &ResourceId) -> Option<&FaultState> {
+        self.by_id.get(id)
+    }
+
+    /// Whether an account may have faults. False for a cloud without any, which pays nothing for them.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns whether something changed.
+    pub(crate) fn put(&mut self, id: &ResourceId, fault: &Fault, record: FaultRecord) -> bool {
+        let state = match self.by_id.get(id) {
+            Some(known) if known.fault == *fault => return false,
+            Some(known) => FaultState { fault: fault.clone(), has_ended: false, ..known.clone() },
+            None => FaultState::new(id.clone(), fault.clone(), record),
+        };
+        self.insert(state);
+        true
+    }
+
+    /// Adds a fault as it was. Replaces a fault of the same name.
+    pub(crate) fn insert(&mut self, state: FaultState) {
+        self.remove(&state.id);
+        let ends = state.ends().filter(|_| !state.has_ended);
+        self.ends.extend(ends.map(|ends| (ends, state.id.clone())));
+        self.by_id.insert(state.id.clone(), state);
+    }
+
+    /// Removes a fault. Returns whether it existed.
+    pub(crate) fn remove(&mut self, id: &ResourceId) -> bool {
+        let Some(state) = self.by_id.remove(id) else { return false };
+        if let Some(ends) = state.ends() {
+            self.ends.remove(&(ends, state.id));
+        }
+        true
+    }
+
+    /// When the next time of a fault is over.
+    pub(crate) fn next_end(&self) -> Option<SimTime> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// The fault whose time is over next. It is not returned again.
+    pub(crate) fn pop_end(&mut self) -> Option<ResourceId> {
+        let (_, id) = self.ends.pop_first()?;
+        self.by_id.get_mut(&id).expect("a fault is removed with its end").has_ended = true;
+        Some(id)
+    }
+
+    /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
+    pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
+        let account = &call.subject.id.account;
+        let faults = self.by_id.range_mut(ResourceId::fault(account.as_str(), "")..).map(|(_, state)| state);
+        let faults = faults.take_while(|state| state.id.account == *account);
+        let mut verdict = Verdict::default();
+        for state in faults.filter(|state| state.fault.matches.fit(call)) {
+            verdict.faults.push(state.id.name.clone());
+            verdict.hit = state.strike(call, seed);
+            if verdict.hit.is_some() {
+                break;
+            }
+        }
+        verdict
+    }
+}

@@ -1,0 +1,441 @@
+//! Faults: what they hit, how often, and what they leave alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
+use nephele_engine::{
+    Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass, FailureReason, Fault,
+    FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Matches, Odds, Outcome, Quotas, Record, Replay,
+    Request, Requirement, ResourceId, ResourceSpec, Selector, SimTime, Verb,
+};
+use proptest::prelude::*;
+
+fn fault(name: &str) -> ResourceId {
+    ResourceId::fault("default", name)
+}
+
+fn fails(reason: FailureReason) -> Effect {
+    Effect::Fail { reason, message: String::new(), retry_after: Duration::from_secs(5) }
+}
+
+/// Fails every operation that it matches.
+fn failing(matches: Matches) -> Fault {
+    Fault { matches, effect: fails(FailureReason::Throttled), budget: Budget::default() }
+}
+
+fn put(name: &str, fault_of: Fault) -> Request {
+    Request::PutFault {
+        id: fault(name),
+        fault: Box::new(fault_of),
+        record: began(SimTime::from_millis(u64::MAX)),
+    }
+}
+
+fn began(began: SimTime) -> FaultRecord {
+    FaultRecord { began, matched: 0, hits: 0 }
+}
+
+fn create(name: &str) -> Request {
+    Request::Create(machine(name, &Latency::ZERO))
+}
+
+fn refused(fault: &str, reason: FailureReason) -> CloudError {
+    CloudError::Fault {
+        fault: fault.into(),
+        reason,
+        message: String::new(),
+        retry_after: Duration::from_secs(5),
+    }
+}
+
+fn names<T: Ord, const N: usize>(values: [T; N]) -> BTreeSet<T> {
+    BTreeSet::from(values)
+}
+
+#[test]
+fn a_fault_fails_what_it_matches_until_it_is_deleted() {
+    let mut engine = engine();
+    ask(&mut engine, at(1), put("f", failing(Matches::default()))).unwrap();
+    let error = ask(&mut engine, at(2), create("m")).unwrap_err();
+    assert_eq!(error, refused("f", FailureReason::Throttled));
+    assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(5)));
+    assert_eq!(
+        (error.category(), error.to_string()),
+        ("Throttled", "the account calls too often (Fault f)".into())
+    );
+    let state = engine.fault(&fault("f")).unwrap();
+    assert_eq!(state.record, FaultRecord { began: at(1), matched: 1, hits: 1 });
+    assert_eq!(state.last_hits, [Hit { at: at(2), operation: Verb::CreateInstance, target: id("m") }]);
+    assert_eq!(ask(&mut engine, at(3), Request::Delete(fault("f"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(5), Request::Delete(fault("f"))), Ok(Outcome::AlreadyDone));
+}
+
+/// Callers repeat their requests all the time. Only those count that would change something.
+#[test]
+fn a_repetition_that_changes_nothing_is_not_hit() {
+    let mut engine = engine();
+    let balancer = || Request::Create(ResourceSpec::new(load_balancer("lb")));
+    for request in [create("m"), balancer(), register("lb", "m", "vm")] {
+        ask(&mut engine, at(0), request).unwrap();
+    }
+    ask(&mut engine, at(1), put("f", failing(Matches::default()))).unwrap();
+    let repeated =
+        [create("m"), balancer(), register("lb", "m", "vm"), deregister("lb", "n"), Request::Delete(id("n"))];
+    let answers = repeated.map(|request| ask(&mut engine, at(2), request));
+    assert_eq!(answers, [const { Ok(Outcome::AlreadyDone) }; 5]);
+    // Reads are hit only by a fault that names them.
+    assert_eq!(ask(&mut engine, at(2), Request::Describe(id("m"))), Ok(Outcome::Accepted));
+    for request in [
+        register("lb", "m", "node"),
+        deregister("lb", "m"),
+        Request::Delete(id("m")),
+        Request::Delete(load_balancer("lb")),
+    ] {
+        assert_eq!(ask(&mut engine, at(3), request), Err(refused("f", FailureReason::Throttled)));
+    }
+    let hits =
+        engine.fault(&fault("f")).unwrap().last_hits.iter().map(|hit| hit.operation).collect::<Vec<_>>();
+    use Verb::{DeleteInstance, DeleteLoadBalancer, DeregisterBackend, RegisterBackend};
+    assert_eq!(hits, [RegisterBackend, DeregisterBackend, DeleteInstance, DeleteLoadBalancer]);
+}
+
+#[test]
+fn every_field_of_a_match_has_to_fit() {
+    let label = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    let has = |key: &str, value: &str| Selector(vec![Requirement::In(key.into(), names([value.to_owned()]))]);
+    let subject = ResourceSpec {
+        zone: Some("a".into()),
+        instance_type: Some("m.large".into()),
+        labels: label("role", "worker"),
+        ..machine("m", &Latency::ZERO)
+    };
+    let answer = |matches: Matches, request: Request| {
+        let mut engine = engine();
+        let balancer =
+            ResourceSpec { labels: label("team", "blue"), ..ResourceSpec::new(load_balancer("lb")) };
+        ask(&mut engine, at(0), Request::Create(balancer)).unwrap();
+        ask(&mut engine, at(0), put("f", failing(matches))).unwrap();
+        ask(&mut engine, at(1), request).is_err()
+    };
+    let fitting = Matches {
+        operations: names([Verb::CreateInstance]),
+        callers: names(["test".into()]),
+        names: names(["m".into()]),
+        zones: names(["a".into()]),
+        instance_types: names(["m.large".into()]),
+        group: has("team", "blue"),
+        instance: has("role", "worker"),
+    };
+    assert!(answer(fitting.clone(), Request::Create(subject.clone())));
+    let others = [
+        Matches { operations: names([Verb::DeleteInstance]), ..fitting.clone() },
+        Matches { callers: names(["other".into()]), ..fitting.clone() },
+        Matches { names: names(["n".into()]), ..fitting.clone() },
+        Matches { zones: names(["b".into()]), ..fitting.clone() },
+        Matches { instance_types: names(["m.small".into()]), ..fitting.clone() },
+        Matches { group: has("team", "red"), ..fitting.clone() },
+        Matches { instance: has("role", "control-plane"), ..fitting.clone() },
+    ];
+    for other in others {
+        assert!(!answer(other.clone(), Request::Create(subject.clone())), "{other:?}");
+    }
+    // A load balancer has no zone, type or labels of an instance.
+    let second = || {
+        Request::Create(ResourceSpec {
+            labels: label("team", "blue"),
+            ..ResourceSpec::new(load_balancer("second"))
+        })
+    };
+    assert!(answer(Matches { group: has("team", "blue"), ..Matches::default() }, second()));
+    for instances in [
+        Matches { zones: names(["a".into()]), ..Matches::default() },
+        Matches { instance_types: names(["m.large".into()]), ..Matches::default() },
+        Matches { instance: Selector(vec![Requirement::DoesNotExist("role".into())]), ..Matches::default() },
+    ] {
+        assert!(!answer(instances.clone(), second()), "{instances:?}");
+    }
+}
+
+#[test]
+fn another_account_is_left_alone() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), put("f", failing(Matches::default()))).unwrap();
+    for account in ["a", "z"] {
+        let spec = ResourceSpec::new(ResourceId { account: account.into(), ..id("m") });
+        assert_eq!(ask(&mut engine, at(1), Request::Create(spec)), Ok(Outcome::Accepted));
+    }
+}
+
+#[test]
+fn a_budget_skips_counts_and_ends() {
+    let mut engine = engine();
+    let budget =
+        Budget { skip: 1, count: Some(2), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
+    ask(&mut engine, at(1), put("f", Fault { budget: budget.clone(), ..failing(Matches::default()) }))
+        .unwrap();
+    let answers = ["a", "b", "c", "d"].map(|name| ask(&mut engine, at(2), create(name)).is_ok());
+    assert_eq!(answers, [true, false, false, true]);
+    let phase = |engine: &Engine, now| engine.fault(&fault("f")).unwrap().phase(now);
+    assert_eq!(
+        (phase(&engine, at(60)), phase(&engine, at(61))),
+        (FaultPhase::Exhausted, FaultPhase::Expired)
+    );
+    // More hits are allowed, and those that were made count.
+    let budget = Budget { count: Some(3), ..budget };
+    ask(&mut engine, at(3), put("f", Fault { budget, ..failing(Matches::default()) })).unwrap();
+    assert_eq!(phase(&engine, at(3)), FaultPhase::Active);
+    let answers = ["e", "f"].map(|name| ask(&mut engine, at(4), create(name)).is_ok());
+    assert_eq!(answers, [false, true]);
+    engine.poll(at(5));
+    assert_eq!(engine.next_deadline(), Some(at(61)));
+    engine.poll(at(70));
+    let ended = Record::FaultEnded { at: at(61), fault: fault("f") };
+    assert_eq!(engine.journal().since(1).last().map(|entry| entry.record.clone()), Some(ended));
+    assert_eq!((engine.next_deadline(), phase(&engine, at(70))), (None, FaultPhase::Expired));
+}
+
+#[test]
+fn the_first_fault_by_name_that_hits_decides() {
+    let mut engine = engine();
+    let fails = |reason| Fault { effect: fails(reason), ..failing(Matches::default()) };
+    let once = Budget { count: Some(1), ..Budget::default() };
+    ask(&mut engine, at(0), put("b", fails(FailureReason::InternalError))).unwrap();
+    ask(&mut engine, at(0), put("a", Fault { budget: once, ..fails(FailureReason::Unauthorized) })).unwrap();
+    let reasons = [0; 2].map(|_| ask(&mut engine, at(1), create("m")).unwrap_err());
+    assert_eq!(
+        reasons,
+        [refused("a", FailureReason::Unauthorized), refused("b", FailureReason::InternalError)]
+    );
+    assert_eq!(engine.fault(&fault("b")).unwrap().record.matched, 1, "it was not asked about the first call");
+}
+
+#[test]
+fn an_answer_that_is_lost_leaves_the_operation_done() {
+    let mut engine = engine();
+    let lost = Fault { effect: fails(FailureReason::LostAnswer), ..failing(Matches::default()) };
+    ask(&mut engine, at(0), put("f", lost)).unwrap();
+    assert_eq!(ask(&mut engine, at(1), create("m")), Err(refused("f", FailureReason::LostAnswer)));
+    assert!(engine.get(&id("m")).is_some());
+    let recorded = engine.journal().since(2).next().map(|entry| entry.record.clone());
+    let operation = Box::new(operation(at(1), create("m")));
+    assert_eq!(
+        recorded,
+        Some(Record::Operation {
+            operation,
+            outcome: Outcome::Accepted,
+            faults: vec!["f".into()],
+            is_hit: true
+        })
+    );
+    assert_eq!(ask(&mut engine, at(2), create("m")), Ok(Outcome::AlreadyDone));
+}
+
+#[test]
+fn a_delayed_operation_waits_once() {
+    let mut engine = engine();
+    let slow = Fault {
+        effect: Effect::Delay(Latency::Fixed(Duration::from_secs(10))),
+        ..failing(Matches::default())
+    };
+    ask(&mut engine, at(0), put("f", slow)).unwrap();
+    let until = Outcome::Delayed { until: at(11) };
+    assert_eq!(ask(&mut engine, at(1), create("m")), Ok(until.clone()));
+    assert_eq!(ask(&mut engine, at(10), create("m")), Ok(until));
+    assert_eq!(ask(&mut engine, at(11), create("m")), Ok(Outcome::Accepted));
+    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, 1);
+    // The next call of another operation waits on its own.
+    assert_eq!(ask(&mut engine, at(20), Request::Delete(id("m"))), Ok(Outcome::Delayed { until: at(30) }));
+    ask(&mut engine, at(21), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(ask(&mut engine, at(21), Request::Delete(id("m"))), Ok(Outcome::Accepted));
+}
+
+#[test]
+fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
+    let config =
+        Config { quotas: Quotas { instances_max: Some(1), ..Quotas::default() }, ..Config::default() };
+    let mut engine = Watched::new(config, "amber-otter-lamp");
+    for name in ["first", "second", "third"] {
+        let _ = ask(&mut engine, at(0), create(name));
+    }
+    ask(&mut engine, at(1), put("f", failing(Matches::default()))).unwrap();
+    ask(&mut engine, at(1), create("second")).unwrap_err();
+    ask(&mut engine, at(2), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(engine.waiting().map(|id| id.name.as_str()).collect::<Vec<_>>(), ["second", "third"]);
+}
+
+/// As after a restart of the manager: what a fault has done is in the status of its object.
+#[test]
+fn a_fault_goes_on_where_an_earlier_process_left_it() {
+    let budget =
+        Budget { skip: 2, count: Some(3), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
+    let fault_of = Fault { budget, ..failing(Matches::default()) };
+    let mut engine = engine();
+    let record = FaultRecord { began: at(10), matched: 4, hits: 2 };
+    let put = Request::PutFault { id: fault("f"), fault: Box::new(fault_of), record };
+    ask(&mut engine, at(50), put.clone()).unwrap();
+    assert_eq!(ask(&mut engine, at(51), put), Ok(Outcome::AlreadyDone));
+    let answers = ["a", "b"].map(|name| ask(&mut engine, at(52), create(name)).is_ok());
+    engine.poll(at(53));
+    assert_eq!((answers, engine.next_deadline()), ([false, true], Some(at(70))));
+}
+
+fn budget() -> impl Strategy<Value = Budget> {
+    let probability = prop_oneof![Just(Odds::new(1.0)), (0.0..1.0f64).prop_map(Odds::new)];
+    let lasts = prop::option::of((1u64..40).prop_map(Duration::from_secs));
+    (probability, 0u64..4, prop::option::of(0u64..5), lasts)
+        .prop_map(|(probability, skip, count, lasts)| Budget { probability, skip, count, lasts })
+}
+
+fn effect() -> impl Strategy<Value = Effect> {
+    let reasons = vec![FailureReason::Throttled, FailureReason::LostAnswer, FailureReason::Timeout];
+    prop_oneof![
+        3 => prop::sample::select(reasons).prop_map(fails),
+        1 => (0u64..9_000).prop_map(|millis| Effect::Delay(Latency::Fixed(Duration::from_millis(millis)))),
+    ]
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn any_fault() -> impl Strategy<Value = Fault> {
+    let operations = prop::collection::btree_set(prop::sample::select(Verb::ALL.to_vec()), 0..4);
+    let named = prop::collection::btree_set(prop::sample::select(NAMES.map(str::to_owned).to_vec()), 0..3);
+    (operations, named, effect(), budget()).prop_map(|(operations, names, effect, budget)| Fault {
+        matches: Matches { operations, names, ..Matches::default() },
+        effect,
+        budget,
+    })
+}
+
+/// Requests about four machines, a load balancer and two faults, in order of time.
+fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
+    let request =
+        (prop::sample::select(NAMES.to_vec()), 0..9u8, any_fault()).prop_map(|(name, which, fault_of)| {
+            let fault_name = if name < "c" { "one" } else { "two" };
+            match which {
+                0 | 1 => Request::Create(machine(name, &Latency::Fixed(Duration::from_secs(3)))),
+                2 => Request::Delete(id(name)),
+                3 => Request::Describe(id(name)),
+                4 => Request::Create(ResourceSpec::new(load_balancer("lb"))),
+                5 => register("lb", name, "vm"),
+                6 => deregister("lb", name),
+                7 => put(fault_name, fault_of),
+                _ => Request::Delete(fault(fault_name)),
+            }
+        });
+    prop::collection::vec((0u64..60_000, request), 1..60).prop_map(|mut script| {
+        script.sort_by_key(|(millis, _)| *millis);
+        script.into_iter().map(|(millis, request)| (SimTime::from_millis(millis), request)).collect()
+    })
+}
+
+const END: SimTime = SimTime::from_millis(10_000_000);
+
+fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
+    let mut batch = Vec::with_capacity(Journal::CAPACITY);
+    engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
+    lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
+}
+
+proptest! {
+    /// A kept journal says what faults did, and a replay makes the same decisions, also from a state in the middle.
+    #[test]
+    fn a_journal_with_faults_is_replayed_without_a_difference(
+        script in script(), middle in 0..60usize,
+    ) {
+        let mut engine = engine();
+        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        for (step, (now, request)) in script.into_iter().enumerate() {
+            if step == middle {
+                lines.push(Line::State(engine.state()));
+            }
+            let _ = ask(&mut engine, now, request);
+            keep(&engine, &mut cursor, &mut lines);
+        }
+        engine.poll(END);
+        keep(&engine, &mut cursor, &mut lines);
+        lines.push(Line::digest(&engine));
+        let mut replay = Replay::default();
+        for line in &lines {
+            let text = serde_json::to_string(line).unwrap();
+            prop_assert_eq!(replay.play(&serde_json::from_str(&text).unwrap()), Ok(()));
+        }
+        prop_assert_eq!(replay.engine().map(Engine::state), Some(engine.state()));
+    }
+
+    /// The journal names the fault of each call that was hit, and a fault keeps to its budget.
+    #[test]
+    fn a_fault_keeps_to_its_budget(script in script(), fault_of in any_fault()) {
+        let mut engine = engine();
+        ask(&mut engine, at(0), put("f", fault_of.clone())).unwrap();
+        for (now, request) in script {
+            if request.target().kind != fault("f").kind {
+                let _ = ask(&mut engine, now, request);
+            }
+        }
+        let FaultRecord { matched, hits, .. } = engine.fault(&fault("f")).unwrap().record;
+        let Budget { skip, count, lasts, .. } = fault_of.budget;
+        prop_assert!(hits <= matched.saturating_sub(skip));
+        prop_assert!(count.is_none_or(|count| hits <= count));
+        let mut hit = 0;
+        for entry in engine.journal().since(1) {
+            let Record::Operation { operation, faults, is_hit: true, .. } = &entry.record else { continue };
+            prop_assert_eq!(faults, &["f".to_owned()]);
+            prop_assert!(lasts.is_none_or(|lasts| operation.at < at(0) + lasts));
+            hit += 1;
+        }
+        // A delayed call may ask several times.
+        prop_assert!(hits == hit || (hits < hit && matches!(fault_of.effect, Effect::Delay(_))));
+    }
+
+    /// Draws depend on what is decided, not on the order of arrival or on random names.
+    #[test]
+    fn the_same_machines_are_hit_in_any_order(
+        odds in 0.0..1.0f64, order in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let hit = |order: &[u32], prefix: &str| -> BTreeSet<(u32, u32)> {
+            let mut engine = engine();
+            let budget = Budget { probability: Odds::new(odds), ..Budget::default() };
+            ask(&mut engine, at(0), put("f", Fault { budget, ..failing(Matches::default()) })).unwrap();
+            let mut hit = BTreeSet::new();
+            for attempt in 0..3 {
+                for ordinal in order {
+                    let mut spec = machine(&format!("{prefix}-{ordinal}"), &Latency::ZERO);
+                    spec.draw_key = Some(DrawKey { set: "md".into(), ordinal: *ordinal });
+                    if ask(&mut engine, at(1), Request::Create(spec)).is_err() {
+                        hit.insert((*ordinal, attempt));
+                    }
+                }
+            }
+            hit
+        };
+        let ordered: Vec<_> = (0..12).collect();
+        prop_assert_eq!(hit(&ordered, "x"), hit(&order, "y"));
+    }
+
+    /// A fault changes no answer about anything that it does not match.
+    #[test]
+    fn nothing_else_is_touched(script in script(), named in prop::sample::select(NAMES.to_vec()), effect in effect()) {
+        let run = |fault_of: Option<Fault>| {
+            let mut engine = engine();
+            if let Some(fault_of) = fault_of {
+                ask(&mut engine, at(0), put("f", fault_of)).unwrap();
+            }
+            let mut answers = Vec::new();
+            for (now, request) in script.clone() {
+                let about = match &request {
+                    Request::RegisterBackend { instance, .. } | Request::DeregisterBackend { instance, .. } => instance.clone(),
+                    other => other.target().name.clone(),
+                };
+                if request.target().kind != fault("f").kind {
+                    let answer = ask(&mut engine, now, request);
+                    answers.extend((about != named).then_some(answer));
+                }
+            }
+            answers
+        };
+        let matches = Matches { names: names([named.to_owned()]), operations: Verb::ALL.into(), ..Matches::default() };
+        prop_assert_eq!(run(None), run(Some(Fault { matches, effect, budget: Budget::default() })));
+    }
+}

@@ -1,0 +1,137 @@
+//! `Fault`: sends it to the cloud, and reports what it has done. It has no finalizer: a fault without an object has no
+//! effect.
+
+mod report;
+mod validate;
+
+use std::sync::{Arc, Once};
+
+use futures::{Stream, StreamExt as _};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::Fault;
+use nephele_cloud::FaultId;
+use nephele_kit::{Cache, Gone, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
+use thiserror::Error;
+use tracing::warn;
+
+use self::validate::validate;
+use crate::context::Context;
+
+/// Why a Fault could not be reconciled.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// A write to the management API failed.
+    #[error("failed to update the Fault")]
+    Patch(#[source] PatchError),
+}
+
+impl ReconcileError for Error {
+    fn category(&self) -> &'static str {
+        let Self::Patch(error) = self;
+        error.category()
+    }
+
+    fn retry(&self) -> Retry {
+        let Self::Patch(error) = self;
+        error.retry()
+    }
+}
+
+/// The Faults of the management cluster.
+pub(crate) struct Faults {
+    cache: Cache<Fault>,
+    put: Once,
+}
+
+impl Faults {
+    pub(crate) fn new(cache: Cache<Fault>) -> Self {
+        Self { cache, put: Once::new() }
+    }
+
+    pub(crate) fn cache(&self) -> &Cache<Fault> {
+        &self.cache
+    }
+}
+
+/// Sends all Faults to the cloud, once, before the first cluster or machine is reconciled: after a restart, nothing is
+/// created past them.
+pub(crate) fn put_all(context: &Context) {
+    context.faults.put.call_once(|| {
+        for object in context.faults.cache.store().state() {
+            put(context, &object);
+        }
+    });
+}
+
+/// Sends a Fault to the cloud. Returns its mistake, if it has one: then it has no effect.
+fn put(context: &Context, object: &Fault) -> Option<String> {
+    let id = id(object);
+    let (put, mistake) = match validate(&object.spec) {
+        Ok(fault) => (context.cloud.put_fault(&id, fault, report::history(object.status.as_ref())), None),
+        Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake.to_string())),
+    };
+    if let Err(error) = put {
+        let error = nephele_kit::chain(&error);
+        warn!(fault = %id, error, "Failed to send a Fault to the cloud");
+    }
+    mistake
+}
+
+fn id(object: &Fault) -> FaultId {
+    FaultId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+}
+
+/// Sends the Fault to the cloud and reports its status.
+pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
+    if object.metadata.deletion_timestamp.is_some() {
+        remove(&context, &id(&object));
+        return Ok(Outcome::Done);
+    }
+    if paused(&*object, None).is_some() {
+        return Ok(Outcome::WaitingOn("unpaused"));
+    }
+    let mistake = put(&context, &object);
+    let observed = context.cloud.observe_fault(&id(&object));
+    let mut reported = Fault::clone(&object);
+    reported.status = Some(report::status(&object, mistake, observed, context.now()));
+    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    match patch::status(&api, &*object, &reported, Precondition::None).await {
+        // It was deleted meanwhile.
+        Err(error) if error.is_not_found() => Ok(Outcome::Done),
+        result => result.map(|_| Outcome::Done).map_err(Error::Patch),
+    }
+}
+
+/// Removes each Fault from the cloud whose object is gone.
+pub(crate) async fn forget(
+    context: Arc<Context>,
+    store: Store<Fault>,
+    gone: impl Stream<Item = Gone<Fault>>,
+) {
+    let mut gone = std::pin::pin!(gone);
+    while let Some(gone) = gone.next().await {
+        let there = |id: &FaultId| store.get(&ObjectRef::new(&id.name).within(&id.namespace));
+        match gone {
+            Gone::Object(object) => {
+                let id = id(&object);
+                remove(&context, &id);
+                // Somebody may have created another Fault of this name meanwhile.
+                if let Some(other) = there(&id) {
+                    put(&context, &other);
+                }
+            }
+            Gone::Any => {
+                let gone = context.cloud.faults().into_iter().filter(|id| there(id).is_none());
+                gone.for_each(|id| remove(&context, &id));
+            }
+        }
+    }
+}
+
+fn remove(context: &Context, id: &FaultId) {
+    if let Err(error) = context.cloud.delete_fault(id) {
+        let error = nephele_kit::chain(&error);
+        warn!(fault = %id, error, "Failed to remove a Fault from the cloud");
+    }
+}

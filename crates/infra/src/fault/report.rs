@@ -1,0 +1,124 @@
+//! The status of a Fault. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use nephele_api::cloud::v1alpha1::{self, Fault, FaultStatus};
+use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_cloud::{FaultHistory, FaultHit, FaultObservation, FaultPhase};
+
+use crate::report::Report;
+
+/// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
+pub(super) fn history(status: Option<&FaultStatus>) -> Option<FaultHistory> {
+    let FaultStatus { start_time, matched, hits, .. } = status?;
+    let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
+    Some(FaultHistory { began: start_time.as_ref()?.0, matched: number(*matched), hits: number(*hits) })
+}
+
+/// The status of a fault. `mistake` tells why the cloud cannot have it.
+pub(super) fn status(
+    object: &Fault,
+    mistake: Option<String>,
+    observed: Option<FaultObservation>,
+    now: Timestamp,
+) -> FaultStatus {
+    let mut report = Report::on(object, now);
+    if let Some(message) = mistake {
+        report.status.phase = "Invalid".to_owned();
+        report.set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
+        return report.status;
+    }
+    report.set(condition(types::READY, conditions::TRUE, reasons::READY, ""));
+    let Some(FaultObservation { phase, began, matched, hits, last_hits }) = observed else {
+        return report.status;
+    };
+    let status = &mut report.status;
+    status.phase = match phase {
+        FaultPhase::Active => "Active",
+        FaultPhase::Exhausted => "Exhausted",
+        FaultPhase::Expired => "Expired",
+    }
+    .to_owned();
+    status.start_time = Some(MicroTime(began));
+    status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
+    status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
+    // After a restart the cloud does not know earlier hits.
+    let known = std::mem::take(&mut status.last_hits);
+    let mut last_hits: Vec<_> = last_hits.into_iter().map(hit).collect();
+    let earlier = known.into_iter().filter(|known| last_hits.iter().all(|hit| hit != known));
+    let earlier: Vec<_> = earlier.collect();
+    last_hits.extend(earlier);
+    last_hits.truncate(HITS_MAX);
+    status.last_hits = last_hits;
+    report.status
+}
+
+/// The length of the list in the schema.
+const HITS_MAX: usize = 10;
+
+fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
+    let FaultHit { at, operation, cluster, machine } = hit;
+    let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
+    v1alpha1::FaultHit {
+        time: Some(Time(seconds)),
+        operation: operation.to_owned(),
+        cluster: cluster.name,
+        machine: machine.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_cloud::ClusterId;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn seen(second: i64) -> FaultHit {
+        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        FaultHit { at: at(second), operation: "CreateInstance", cluster, machine: Some("m".into()) }
+    }
+
+    fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
+        Some(FaultObservation { phase: FaultPhase::Active, began: at(1), matched: hits + 2, hits, last_hits })
+    }
+
+    #[test]
+    fn what_a_fault_has_done_goes_on_over_a_restart() {
+        let mut object = Fault::default();
+        assert_eq!(history(None), None);
+        let first = status(&object, None, observed(2, vec![seen(4), seen(3)]), at(5));
+        assert_eq!((first.phase.as_str(), first.matched, first.hits), ("Active", Some(4), Some(2)));
+        assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
+        assert_eq!(history(Some(&first)), Some(FaultHistory { began: at(1), matched: 4, hits: 2 }));
+        object.status = Some(first);
+        // The cloud of a new process has the numbers of the status, but not the hits.
+        let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
+        assert_eq!(second.last_hits, [hit(seen(9)), hit(seen(4)), hit(seen(3))]);
+    }
+
+    #[test]
+    fn the_newest_ten_hits_are_listed() {
+        let mut object = Fault::default();
+        let ten = |from: i64| (from..from + 10).rev().map(seen).collect();
+        object.status = Some(status(&object, None, observed(10, ten(0)), at(20)));
+        let listed = status(&object, None, observed(14, ten(4)), at(20)).last_hits;
+        assert_eq!(listed, (4..14).rev().map(|second| hit(seen(second))).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_mistake_is_told_and_what_was_done_stays() {
+        let mut object = Fault::default();
+        object.status = Some(status(&object, None, observed(2, vec![seen(3)]), at(5)));
+        let invalid = status(&object, Some("spec.budget.for: \"x\" is not a duration".into()), None, at(6));
+        assert_eq!((invalid.phase.as_str(), invalid.hits), ("Invalid", Some(2)));
+        let told = &invalid.conditions[0];
+        assert_eq!(
+            (told.type_.as_str(), told.status.as_str(), told.reason.as_str(), told.message.as_str()),
+            ("Ready", "False", "InvalidConfiguration", "spec.budget.for: \"x\" is not a duration")
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! The fault that a Fault describes. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use nephele_api::cloud::v1alpha1::{Delay, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec};
+use nephele_api::start_up::StartupJitter;
+use nephele_cloud::{
+    Budget, Effect, FailureReason, Fault, Latency, Matches, Odds, Requirement, Selector, Verb,
+};
+use serde_json::Value;
+use thiserror::Error;
+
+/// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
+/// and seldom enough to read the log.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// A field of the spec that the schema would refuse.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("spec.{field}: {value:?} is not {expected}")]
+pub(super) struct Mistake {
+    field: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'static str) -> Mistake {
+    Mistake { field, value: value.to_string(), expected }
+}
+
+/// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
+pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
+    let FaultSpec { matches, effect, budget } = spec;
+    Ok(Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? })
+}
+
+fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
+    let FaultMatch { operations, names, zones, instance_types, cluster_selector, machine_selector } = wanted;
+    let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
+    Ok(Matches {
+        operations: operations.iter().map(|name| operation(name)).collect::<Result<_, _>>()?,
+        callers: BTreeSet::new(),
+        names: set(names),
+        zones: set(zones),
+        instance_types: set(instance_types),
+        group: selector("match.clusterSelector", cluster_selector.as_ref())?,
+        instance: selector("match.machineSelector", machine_selector.as_ref())?,
+    })
+}
+
+fn operation(name: &str) -> Result<Verb, Mistake> {
+    let found = Verb::ALL.into_iter().find(|verb| verb.as_str() == name);
+    found.ok_or_else(|| mistake("match.operations", name, "an operation of the cloud"))
+}
+
+fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mistake> {
+    let Some(value) = value else { return Ok(Selector::default()) };
+    let wrong = || mistake(field, value, "a label selector");
+    let LabelSelector { match_labels, match_expressions } =
+        serde_json::from_value(value.clone()).map_err(|_| wrong())?;
+    let equal = match_labels.into_iter().flatten();
+    let equal = equal.map(|(key, value)| Requirement::In(key, BTreeSet::from([value])));
+    let expressions = match_expressions.into_iter().flatten().map(|requirement| {
+        let LabelSelectorRequirement { key, operator, values } = requirement;
+        let values: BTreeSet<_> = values.into_iter().flatten().collect();
+        match (operator.as_str(), values.is_empty()) {
+            ("In", false) => Ok(Requirement::In(key, values)),
+            ("NotIn", false) => Ok(Requirement::NotIn(key, values)),
+            ("Exists", true) => Ok(Requirement::Exists(key)),
+            ("DoesNotExist", true) => Ok(Requirement::DoesNotExist(key)),
+            _ => Err(wrong()),
+        }
+    });
+    equal.map(Ok).chain(expressions).collect::<Result<_, _>>().map(Selector)
+}
+
+fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
+    match wanted {
+        FaultEffect { fail: Some(Fail { reason, message, retry_after }), delay: None } => Ok(Effect::Fail {
+            reason: failure(reason)?,
+            message: message.clone(),
+            retry_after: match retry_after.as_str() {
+                "" => RETRY_AFTER,
+                text => duration("effect.fail.retryAfter", text)?,
+            },
+        }),
+        FaultEffect { fail: None, delay: Some(Delay { duration: base, jitter }) } => {
+            let base = duration("effect.delay.duration", base)?;
+            let fraction = fraction("effect.delay.jitter", jitter)?.unwrap_or_default();
+            Ok(Effect::Delay(Latency::Jittered { base, fraction }))
+        }
+        FaultEffect { fail: None, delay: None } => Err(mistake("effect", "{}", "exactly one effect")),
+        FaultEffect { fail: Some(_), delay: Some(_) } => {
+            Err(mistake("effect", "fail and delay", "exactly one effect"))
+        }
+    }
+}
+
+fn failure(reason: &str) -> Result<FailureReason, Mistake> {
+    match reason {
+        "InsufficientCapacity" => Ok(FailureReason::InsufficientCapacity),
+        "QuotaExceeded" => Ok(FailureReason::QuotaExceeded),
+        "Throttled" => Ok(FailureReason::Throttled),
+        "InvalidImage" => Ok(FailureReason::InvalidImage),
+        "Unauthorized" => Ok(FailureReason::Unauthorized),
+        "InternalError" => Ok(FailureReason::InternalError),
+        "Timeout" => Ok(FailureReason::Timeout),
+        "LostAnswer" => Ok(FailureReason::LostAnswer),
+        other => Err(mistake("effect.fail.reason", other, "a reason")),
+    }
+}
+
+fn budget_of(wanted: &FaultBudget) -> Result<Budget, Mistake> {
+    let FaultBudget { probability, skip, count, lasts } = wanted;
+    let number =
+        |field, value: i32| u64::try_from(value).map_err(|_| mistake(field, &value, "a number from 0 on"));
+    Ok(Budget {
+        probability: Odds::new(fraction("budget.probability", probability)?.unwrap_or(1.0)),
+        skip: number("budget.skip", skip.unwrap_or_default())?,
+        count: count.map(|count| number("budget.count", count)).transpose()?,
+        lasts: match lasts.as_str() {
+            "" => None,
+            text => Some(duration("budget.for", text)?),
+        },
+    })
+}
+
+fn duration(field: &'static str, text: &str) -> Result<Duration, Mistake> {
+    nephele_go_duration::parse(text).map_err(|_| mistake(field, text, "a duration such as 90s"))
+}
+
+fn fraction(field: &'static str, text: &str) -> Result<Option<f64>, Mistake> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = StartupJitter::parse(text).map_err(|_| mistake(field, text, "a fraction from 0 to 1"))?;
+    Ok(Some(parsed.get()))
+}
+
+#[cfg(test)]
+mod tests;

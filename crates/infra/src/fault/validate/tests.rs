@@ -1,0 +1,133 @@
+use nephele_api::cloud::v1alpha1::{FAIL_REASONS, OPERATIONS};
+use serde_json::json;
+
+use super::*;
+
+fn read(spec: Value) -> Result<Fault, Mistake> {
+    validate(&serde_json::from_value(spec).expect("readable"))
+}
+
+fn fail() -> Value {
+    json!({ "fail": { "reason": "Throttled" } })
+}
+
+#[test]
+fn a_fault_without_a_budget_hits_everything_that_changes_something() {
+    let effect = Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after: Duration::from_secs(5),
+    };
+    let all = Fault { matches: Matches::default(), effect, budget: Budget::default() };
+    assert_eq!(read(json!({ "effect": fail() })), Ok(all));
+}
+
+#[test]
+fn every_field_has_its_meaning() {
+    let spec = json!({
+        "match": {
+            "operations": ["DeleteInstance", "CreateInstance"],
+            "names": ["m"],
+            "zones": ["north-1a"],
+            "instanceTypes": ["large"],
+            "clusterSelector": { "matchLabels": { "team": "blue" } },
+            "machineSelector": { "matchExpressions": [
+                { "key": "a", "operator": "In", "values": ["x", "y"] },
+                { "key": "b", "operator": "NotIn", "values": ["x"] },
+                { "key": "c", "operator": "Exists" },
+                { "key": "d", "operator": "DoesNotExist", "values": [] },
+            ] },
+        },
+        "effect": { "delay": { "duration": "1m", "jitter": "0.5" } },
+        "budget": { "probability": "0.25", "skip": 2, "count": 5, "for": "90s" },
+    });
+    let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
+    let expected = Fault {
+        matches: Matches {
+            operations: BTreeSet::from([Verb::CreateInstance, Verb::DeleteInstance]),
+            callers: BTreeSet::new(),
+            names: set(&["m"]),
+            zones: set(&["north-1a"]),
+            instance_types: set(&["large"]),
+            group: Selector(vec![Requirement::In("team".into(), set(&["blue"]))]),
+            instance: Selector(vec![
+                Requirement::In("a".into(), set(&["x", "y"])),
+                Requirement::NotIn("b".into(), set(&["x"])),
+                Requirement::Exists("c".into()),
+                Requirement::DoesNotExist("d".into()),
+            ]),
+        },
+        effect: Effect::Delay(Latency::Jittered { base: Duration::from_secs(60), fraction: 0.5 }),
+        budget: Budget {
+            probability: Odds::new(0.25),
+            skip: 2,
+            count: Some(5),
+            lasts: Some(Duration::from_secs(90)),
+        },
+    };
+    assert_eq!(read(spec), Ok(expected));
+}
+
+/// The schema lists the same words as the cloud.
+#[test]
+fn every_operation_and_reason_of_the_schema_is_known() {
+    assert_eq!(OPERATIONS.map(|name| operation(name).map(Verb::as_str)), OPERATIONS.map(Ok));
+    assert_eq!(OPERATIONS.len(), Verb::ALL.len());
+    let reasons: BTreeSet<_> = FAIL_REASONS.iter().map(|reason| failure(reason).expect("known")).collect();
+    assert_eq!(reasons.len(), FAIL_REASONS.len());
+}
+
+#[test]
+fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
+    let told = |spec: Value| read(spec).expect_err("a mistake").to_string();
+    let mistakes = [
+        (json!({ "effect": {} }), r#"spec.effect: "{}" is not exactly one effect"#),
+        (
+            json!({ "effect": { "fail": { "reason": "Throttled" }, "delay": { "duration": "1s" } } }),
+            r#"spec.effect: "fail and delay" is not exactly one effect"#,
+        ),
+        (
+            json!({ "effect": { "fail": { "reason": "Tired" } } }),
+            r#"spec.effect.fail.reason: "Tired" is not a reason"#,
+        ),
+        (
+            json!({ "effect": { "fail": { "reason": "Timeout", "retryAfter": "soon" } } }),
+            r#"spec.effect.fail.retryAfter: "soon" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "delay": { "duration": "" } } }),
+            r#"spec.effect.delay.duration: "" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "delay": { "duration": "1s", "jitter": "2" } } }),
+            r#"spec.effect.delay.jitter: "2" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "operations": ["Reboot"] } }),
+            r#"spec.match.operations: "Reboot" is not an operation of the cloud"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "machineSelector": { "matchExpressions": [{ "key": "a", "operator": "In" }] } } }),
+            r#"spec.match.machineSelector: "{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\"}]}" is not a label selector"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "clusterSelector": "all" } }),
+            r#"spec.match.clusterSelector: "\"all\"" is not a label selector"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "probability": "30%" } }),
+            r#"spec.budget.probability: "30%" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "skip": -1 } }),
+            r#"spec.budget.skip: "-1" is not a number from 0 on"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "for": "ever" } }),
+            r#"spec.budget.for: "ever" is not a duration such as 90s"#,
+        ),
+    ];
+    for (spec, message) in mistakes {
+        assert_eq!(told(spec), message);
+    }
+}

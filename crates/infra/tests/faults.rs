@@ -1,0 +1,169 @@
+//! Faults: what users see of them on machines and clusters, and that everything goes on when they are gone.
+
+use nephele_api::cloud::v1alpha1::{Fault, FaultStatus};
+use nephele_api::conditions::{self, types};
+use nephele_api::core::Cluster;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_testkit::objects::{self, NAMESPACE};
+use serde_json::{Value, json};
+
+use crate::world::{World, reason};
+
+fn fault(name: &str, spec: &Value) -> Fault {
+    let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec });
+    serde_json::from_value(object).expect("a Fault")
+}
+
+/// Creates a fault and waits until it is in force.
+async fn begin(world: &World, name: &str, spec: &Value) {
+    world.api.create(&fault(name, spec)).await;
+    phase(world, name, "Active").await;
+}
+
+async fn phase(world: &World, name: &str, phase: &str) -> FaultStatus {
+    let has = |object: &Fault| object.status.as_ref().is_some_and(|status| status.phase == phase);
+    world.api.eventually::<Fault>(name, phase, has).await.status.expect("a status")
+}
+
+async fn hit(world: &World, name: &str, hits: i64) -> FaultStatus {
+    let has = |object: &Fault| object.status.as_ref().is_some_and(|status| status.hits >= Some(hits));
+    world.api.eventually::<Fault>(name, "to have hit", has).await.status.expect("a status")
+}
+
+async fn started(first_port: u16) -> World {
+    let world = World::start(first_port);
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+}
+
+async fn worker(world: &World, name: &str) -> InMemoryMachine {
+    let mut machine = objects::worker("demo", name);
+    machine.metadata.labels.get_or_insert_default().insert("rack".into(), name.into());
+    let object = world.machine(&machine).await;
+    world.bootstrap(name).await;
+    object
+}
+
+#[tokio::test]
+async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
+    let world = started(51_000).await;
+    let spec = json!({
+        "match": { "operations": ["CreateInstance"], "machineSelector": { "matchLabels": { "rack": "hit" } } },
+        "effect": { "fail": { "reason": "InsufficientCapacity", "message": "rack is full", "retryAfter": "50ms" } },
+    });
+    begin(&world, "full", &spec).await;
+    let object = worker(&world, "hit").await;
+    let waiting = world.waits(&object, "InsufficientCapacity").await;
+    let status = waiting.status.unwrap_or_default();
+    let ready = conditions::find(&status.conditions, types::READY).expect("a summary");
+    let message = "VMProvisioned: the cloud refused CreateInstance: there is not enough capacity: rack is full (Fault full)";
+    assert_eq!(ready.message, message);
+    // Other machines are left alone.
+    let other = worker(&world, "other").await;
+    world.ready(&other).await;
+    let status = hit(&world, "full", 2).await;
+    let last = &status.last_hits[0];
+    assert_eq!(
+        (last.operation.as_str(), last.cluster.as_str(), last.machine.as_str()),
+        ("CreateInstance", "demo", "hit")
+    );
+    assert_eq!((status.matched, conditions::is_true(&status.conditions, types::READY)), (status.hits, true));
+    world.api.delete::<Fault>("full").await;
+    world.ready(&object).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_makes_no_second_machine() {
+    let world = started(51_100).await;
+    let spec = json!({
+        "match": { "operations": ["CreateInstance", "DeleteInstance"] },
+        "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "50ms" } },
+    });
+    begin(&world, "lost", &spec).await;
+    let object = worker(&world, "w").await;
+    let ready = world.ready(&object).await;
+    let addresses = ready.status.unwrap_or_default().addresses;
+    let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it is there");
+    assert_eq!(seen.allocation.addresses.len(), addresses.len());
+    assert_eq!(seen.allocation.ordinal, Some(0), "it has the number that it was given first");
+    assert_eq!(hit(&world, "lost", 1).await.hits, Some(1), "the repetition does nothing, and is not hit");
+    world.api.delete::<InMemoryMachine>("w").await;
+    world.api.eventually_gone::<InMemoryMachine>("w").await;
+    assert_eq!(hit(&world, "lost", 2).await.hits, Some(2));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_delay_is_told_and_then_over() {
+    let world = started(51_200).await;
+    let spec = json!({
+        "match": { "names": ["w"], "operations": ["CreateInstance"] },
+        "effect": { "delay": { "duration": "300ms" } },
+    });
+    begin(&world, "slow", &spec).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    let status = hit(&world, "slow", 1).await;
+    assert_eq!((status.matched, status.hits), (Some(1), Some(1)));
+    world.stop().await;
+}
+
+/// Nothing is created past a fault right after a restart, and its budget goes on.
+#[tokio::test]
+async fn a_fault_goes_on_over_a_restart() {
+    let world = started(51_300).await;
+    let spec = json!({
+        "match": { "operations": ["CreateInstance"] },
+        "effect": { "fail": { "reason": "Throttled", "retryAfter": "50ms" } },
+        "budget": { "skip": 1, "count": 4 },
+    });
+    begin(&world, "f", &spec).await;
+    let first = worker(&world, "first").await;
+    world.ready(&first).await;
+    let before = phase(&world, "f", "Active").await;
+    let world = world.restart_after(async {}).await;
+    let second = worker(&world, "second").await;
+    world.ready(&second).await;
+    let after = phase(&world, "f", "Exhausted").await;
+    assert_eq!((after.matched, after.hits, &after.start_time), (Some(5), Some(4), &before.start_time));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over() {
+    let world = World::start(51_400);
+    let spec = json!({
+        "match": { "clusterSelector": { "matchExpressions": [{ "key": "quiet", "operator": "DoesNotExist" }] } },
+        "effect": { "fail": { "reason": "Unauthorized", "retryAfter": "100ms" } },
+        "budget": { "for": "1500ms" },
+    });
+    begin(&world, "f", &spec).await;
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    let refused = |object: &InMemoryCluster| {
+        let status = object.status.clone().unwrap_or_default();
+        reason(&status.conditions, types::LOAD_BALANCER_AVAILABLE) == Some("Unauthorized")
+    };
+    world.api.eventually::<InMemoryCluster>("demo", "to be refused", refused).await;
+    world.provisioned("demo").await;
+    assert!(phase(&world, "f", "Expired").await.hits > Some(0));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
+    let world = started(51_500).await;
+    let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "50ms" } } });
+    begin(&world, "f", &spec).await;
+    // The schema of a real API server would refuse it.
+    let wrong = json!({ "spec": { "budget": { "for": "ever" } } });
+    world.api.patch::<Fault>("f", &wrong).await;
+    let status = phase(&world, "f", "Invalid").await;
+    let ready = conditions::find(&status.conditions, types::READY).expect("a condition");
+    assert_eq!(ready.message, "spec.budget.for: \"ever\" is not a duration such as 90s");
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    world.stop().await;
+}
