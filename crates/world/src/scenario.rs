@@ -96,6 +96,21 @@ pub enum Step {
         /// Which of its workers, modulo their number.
         worker: u8,
     },
+    /// A fault begins in the namespace of a cluster. It lasts until the world settles, at most.
+    Fault {
+        /// The number of the cluster.
+        cluster: u8,
+        /// Which operation it is about, among those that a Fault can name; all that change something otherwise.
+        operation: u8,
+        /// Which reason the operation fails for, among those that a Fault can give; it is delayed otherwise.
+        reason: u8,
+        /// The probability of a hit, in percent.
+        percent: u8,
+        /// How many hits there are; 0 means any number.
+        count: u8,
+        /// How long it lasts at most, in seconds.
+        seconds: u8,
+    },
     /// A client of a workload cluster writes an object.
     Note(u8),
     /// All managers stop in an orderly way, and others start.
@@ -138,6 +153,8 @@ enum Theme {
     Sizes,
     /// Clusters are moved to another management cluster.
     Moves,
+    /// The cloud fails and delays operations, also over restarts and changes of leaders.
+    Faults,
 }
 
 impl Scenario {
@@ -145,7 +162,7 @@ impl Scenario {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
-        let theme = match draws.random_range(0..22_u8) {
+        let theme = match draws.random_range(0..25_u8) {
             0..6 => Theme::Anything,
             6..9 => Theme::Scopes,
             9..11 => Theme::Restores,
@@ -153,6 +170,7 @@ impl Scenario {
             14..17 => Theme::Leaders,
             17..19 => Theme::Names,
             19..21 => Theme::Moves,
+            21..24 => Theme::Faults,
             _ => Theme::Sizes,
         };
         let trouble = draws.random_ratio(2, 3);
@@ -223,6 +241,19 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 Step::Create { cluster, control_plane: 3, workers, pooled: false, machine_pool: None };
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
+        Theme::Faults => {
+            let begin =
+                [fault(cluster, draws), fault(cluster, draws), create_as(cluster, draws), step(draws)];
+            let end = match draws.random_range(0..3_u8) {
+                0 => Step::Restart(Scope::All),
+                1 => Step::Kill,
+                _ => Step::Delete(cluster),
+            };
+            begin
+                .into_iter()
+                .chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))])
+                .collect()
+        }
         Theme::Moves => {
             let before = [
                 Step::Restart(Scope::All),
@@ -251,10 +282,21 @@ fn create_as(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
+fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    Step::Fault {
+        cluster,
+        operation: draws.random_range(0..14),
+        reason: draws.random_range(0..10),
+        percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
+        count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
+        seconds: draws.random_range(1..120),
+    }
+}
+
 fn step(draws: &mut ChaCha8Rng) -> Step {
     let cluster = draws.random_range(0..CLUSTERS);
     let other = draws.random_range(0..7);
-    match draws.random_range(0..40_u8) {
+    match draws.random_range(0..42_u8) {
         0..6 => create(draws),
         6..8 => Step::Scale { cluster, workers: other },
         8 => Step::ScalePool { cluster, machines: other },
@@ -281,7 +323,8 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         29 => Step::Freeze(draws.random_range(1_000..25_000)),
         30 => Step::Jump(draws.random_range(-60..60)),
         31 => Step::FillDisk(draws.random_ratio(2, 3)),
-        32..37 => Step::Wait(draws.random_range(1..20_000)),
+        32..34 => fault(cluster, draws),
+        34..39 => Step::Wait(draws.random_range(1..20_000)),
         _ => Step::Settle,
     }
 }

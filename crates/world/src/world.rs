@@ -11,7 +11,8 @@ use http::{Method, Request, StatusCode};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use nephele_api::cloud::v1alpha1::{FAIL_REASONS, Fault, OPERATIONS};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -122,6 +123,8 @@ struct World<'a> {
     disk: Option<MemoryDisk>,
     step: usize,
     notes: u32,
+    /// The number of faults created so far.
+    faults: u32,
     /// The number of clusters created so far.
     created: u32,
     /// The number of moves to another management cluster so far.
@@ -202,6 +205,7 @@ impl<'a> World<'a> {
             disk: scenario.keeps_state.then(MemoryDisk::default),
             step: 0,
             notes: 0,
+            faults: 0,
             created: 0,
             moved: 0,
         };
@@ -270,6 +274,21 @@ impl<'a> World<'a> {
                 }
             }
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
+            Step::Fault { cluster, operation, reason, percent, count, seconds } => {
+                let effect = match FAIL_REASONS.get(usize::from(reason)) {
+                    Some(reason) => json!({ "fail": { "reason": reason, "retryAfter": "1s" } }),
+                    None => json!({ "delay": { "duration": "5s", "jitter": "1" } }),
+                };
+                let operations = OPERATIONS.get(usize::from(operation)).into_iter().collect::<Vec<_>>();
+                let budget = json!({
+                    "probability": if percent < 100 { format!("0.{percent:02}") } else { "1".to_owned() },
+                    "count": (count > 0).then_some(count),
+                    "for": format!("{seconds}s"),
+                });
+                let spec =
+                    json!({ "match": { "operations": operations }, "effect": effect, "budget": budget });
+                self.fault(cluster, &spec).await;
+            }
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
             Step::Restore(time) => self.restore(Duration::from_millis(time.into())).await?,
@@ -353,6 +372,24 @@ impl<'a> World<'a> {
         asked.paused = paused;
         let key = asked.key.clone();
         self.patch::<Cluster>(&key, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+    }
+
+    async fn fault(&mut self, cluster: u8, spec: &Value) {
+        self.faults += 1;
+        let (namespace, name) = (key(cluster).0, format!("fault-{}", self.faults));
+        let object = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
+        let object: Fault = serde_json::from_value(object).expect("a Fault");
+        let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;
+        created.expect("faults are taken");
+    }
+
+    /// Deletes all faults.
+    async fn heal(&mut self) {
+        for cluster in 0..2 {
+            let faults = self.api_in::<Fault>(&key(cluster).0);
+            let deleted = faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+            deleted.expect("faults are deleted");
+        }
     }
 
     async fn strip(&mut self, cluster: u8, worker: u8) {
@@ -538,6 +575,7 @@ impl<'a> World<'a> {
 
     async fn settle(&mut self) -> Result<(), String> {
         self.trouble.store(false, Ordering::Relaxed);
+        self.heal().await;
         for manager in &self.managers {
             manager.connection.thaw();
         }
