@@ -61,6 +61,8 @@ pub mod kinds {
     pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
     /// SimulatedCloud.
     pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
+    /// Fault.
+    pub const FAULT: Kind = ("cloud.nephele.dev", "v1alpha1", "Fault");
     /// CloudExtensionConfig.
     pub const CLOUD_EXTENSION_CONFIG: Kind = ("cloud.nephele.dev", "v1alpha1", "CloudExtensionConfig");
     /// ExtensionConfig.

@@ -29,6 +29,7 @@ pub(crate) fn right(kind: &Kind) -> Value {
         ("CloudExtensionConfig", _) => {
             json!({"clientConfig": {"service": {"namespace": "a", "name": "a"}}})
         }
+        ("Fault", _) => json!({"effect": {"fail": {"reason": "Throttled"}}}),
         (template, _) if template.ends_with("Template") => json!({"template": {"spec": {}}}),
         _ => json!({}),
     }
@@ -73,7 +74,7 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "providerIDList belongs to a single object and cannot be in a template" => {
             json!({"providerIDList": ["in-memory://machine"]})
         }
-        "exactly one of url and service has to be set" => json!({}),
+        "exactly one effect has to be set" | "exactly one of url and service has to be set" => json!({}),
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
         "the name of a zone is used in one region only" => json!([
             {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},
@@ -115,6 +116,8 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("CloudExtensionConfig", "", "spec.settings.key", Entry::Anything),
     ("CloudExtensionConfig", "", "….matchExpressions[0].values[0]", Entry::Anything),
     ("CloudExtensionConfig", "", "….matchLabels.key", Entry::Anything),
+    ("Fault", "", "….matchExpressions[0].values[0]", Entry::Anything),
+    ("Fault", "", "….matchLabels.key", Entry::Anything),
     // These are written by controllers, so any value is accepted.
     ("Pool", "", "status.allocator.revision", Entry::Anything),
     ("Pool", "", "status.ipAddresses.free", Entry::Anything),
