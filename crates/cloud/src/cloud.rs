@@ -707,14 +707,20 @@ impl Cloud {
             self.tell(Changed::Everything);
             return true;
         }
-        let (mut clusters, mut faults) = (BTreeSet::new(), BTreeSet::new());
+        let (mut clusters, mut faults, mut has_healed) = (BTreeSet::new(), BTreeSet::new(), false);
         for entry in batch.iter() {
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
+                // Whoever waits because of the fault may go on at once.
+                Record::Operation { operation, .. }
+                    if operation.request.target().kind == ResourceKind::Fault =>
+                {
+                    has_healed = true;
+                }
                 Record::Operation { faults: counted, .. } => faults.extend(
                     counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
                 ),
-                Record::FaultEnded { fault, .. } => drop(faults.insert(FaultId::of_resource(fault))),
+                Record::FaultEnded { .. } => has_healed = true,
                 Record::Event(_) | Record::RoomFreed { .. } | Record::TurnEnded { .. } => {}
             }
             clusters.insert(ClusterId { namespace: account.clone(), name: group.clone() });
@@ -723,6 +729,9 @@ impl Cloud {
             {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
+        }
+        if has_healed {
+            self.tell(Changed::Everything);
         }
         faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
         for id in clusters {

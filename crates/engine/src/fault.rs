@@ -251,7 +251,15 @@ impl FaultState {
         self.fault.budget.lasts.map(|lasts| self.record.began + lasts)
     }
 
-    /// Decides about a call that the fault matches.
+    /// Whether the fault counts a call, or delays it already.
+    fn counts(&self, call: &Call<'_>) -> bool {
+        let may_hit = self.phase(call.at) == FaultPhase::Active || !self.delayed.is_empty();
+        may_hit
+            && self.fault.matches.fit(call)
+            && (self.phase(call.at) == FaultPhase::Active || self.delayed.contains_key(&call_key(call)))
+    }
+
+    /// Decides about a call that the fault counts.
     fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
         let key = call_key(call);
         if let Some(until) = self.delayed.get(&key).copied() {
@@ -259,9 +267,6 @@ impl FaultState {
                 return Some(Strike::Instead(Outcome::Delayed { until }));
             }
             self.delayed.remove(&key);
-            return None;
-        }
-        if self.phase(call.at) != FaultPhase::Active {
             return None;
         }
         self.record.matched += 1;
@@ -419,7 +424,7 @@ impl Faults {
         let faults = self.by_id.range_mut(ResourceId::fault(account.as_str(), "")..).map(|(_, state)| state);
         let faults = faults.take_while(|state| state.id.account == *account);
         let mut verdict = Verdict::default();
-        for state in faults.filter(|state| state.fault.matches.fit(call)) {
+        for state in faults.filter(|state| state.counts(call)) {
             verdict.faults.push(state.id.name.clone());
             verdict.hit = state.strike(call, seed);
             if verdict.hit.is_some() {

@@ -251,6 +251,24 @@ fn a_delayed_operation_waits_once() {
     assert_eq!(ask(&mut engine, at(21), Request::Delete(id("m"))), Ok(Outcome::Accepted));
 }
 
+/// Otherwise reads, which are repeated all the time, would push other records out of the journal for good.
+#[test]
+fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), create("m")).unwrap();
+    let matches = Matches { operations: names([Verb::DescribeInstance]), ..Matches::default() };
+    let budget = Budget { count: Some(1), ..Budget::default() };
+    ask(&mut engine, at(0), put("f", Fault { budget, ..failing(matches) })).unwrap();
+    engine.poll(at(0));
+    let before = engine.journal().since(1).count();
+    ask(&mut engine, at(1), Request::Describe(id("m"))).unwrap_err();
+    for _ in 0..3 {
+        ask(&mut engine, at(2), Request::Describe(id("m"))).unwrap();
+    }
+    assert_eq!(engine.journal().since(1).count() - before, 1);
+    assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 1);
+}
+
 #[test]
 fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
     let config =

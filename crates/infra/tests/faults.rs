@@ -50,7 +50,7 @@ async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
     let world = started(51_000).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance"], "machineSelector": { "matchLabels": { "rack": "hit" } } },
-        "effect": { "fail": { "reason": "InsufficientCapacity", "message": "rack is full", "retryAfter": "50ms" } },
+        "effect": { "fail": { "reason": "InsufficientCapacity", "message": "rack is full", "retryAfter": "100ms" } },
     });
     begin(&world, "full", &spec).await;
     let object = worker(&world, "hit").await;
@@ -74,12 +74,39 @@ async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
     world.stop().await;
 }
 
+/// Whoever was told to come back in an hour need not wait for it.
+#[tokio::test]
+async fn a_machine_goes_on_as_soon_as_its_fault_is_gone_or_over() {
+    let world = started(51_600).await;
+    let effects = [
+        json!({ "fail": { "reason": "Throttled", "retryAfter": "1h" } }),
+        json!({ "delay": { "duration": "1h" } }),
+    ];
+    for (effect, name) in effects.into_iter().zip(["failed", "delayed"]) {
+        let spec = json!({ "match": { "names": [name] }, "effect": effect });
+        begin(&world, name, &spec).await;
+        let object = worker(&world, name).await;
+        hit(&world, name, 1).await;
+        world.api.delete::<Fault>(name).await;
+        world.ready(&object).await;
+    }
+    let brief = json!({
+        "effect": { "fail": { "reason": "Throttled", "retryAfter": "1h" } },
+        "budget": { "for": "1s" },
+    });
+    begin(&world, "brief", &brief).await;
+    let object = worker(&world, "w").await;
+    hit(&world, "brief", 1).await;
+    world.ready(&object).await;
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_lost_answer_makes_no_second_machine() {
     let world = started(51_100).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance", "DeleteInstance"] },
-        "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "50ms" } },
+        "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "100ms" } },
     });
     begin(&world, "lost", &spec).await;
     let object = worker(&world, "w").await;
@@ -116,7 +143,7 @@ async fn a_fault_goes_on_over_a_restart() {
     let world = started(51_300).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance"] },
-        "effect": { "fail": { "reason": "Throttled", "retryAfter": "50ms" } },
+        "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } },
         "budget": { "skip": 1, "count": 4 },
     });
     begin(&world, "f", &spec).await;
@@ -155,7 +182,7 @@ async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over(
 #[tokio::test]
 async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
     let world = started(51_500).await;
-    let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "50ms" } } });
+    let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });
     begin(&world, "f", &spec).await;
     // The schema of a real API server would refuse it.
     let wrong = json!({ "spec": { "budget": { "for": "ever" } } });

@@ -58,9 +58,9 @@ impl Faults {
 /// created past them.
 pub(crate) fn put_all(context: &Context) {
     context.faults.put.call_once(|| {
-        for object in context.faults.cache.store().state() {
-            put(context, &object);
-        }
+        let all = context.faults.cache.store().state();
+        let stay = all.iter().filter(|object| object.metadata.deletion_timestamp.is_none());
+        stay.for_each(|object| drop(put(context, object)));
     });
 }
 

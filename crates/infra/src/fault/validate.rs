@@ -15,6 +15,8 @@ use thiserror::Error;
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// A field of the spec that the schema would refuse.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -82,7 +84,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
             message: message.clone(),
             retry_after: match retry_after.as_str() {
                 "" => RETRY_AFTER,
-                text => duration("effect.fail.retryAfter", text)?,
+                text => duration("effect.fail.retryAfter", text)?.max(RETRY_AFTER_MIN),
             },
         }),
         FaultEffect { fail: None, delay: Some(Delay { duration: base, jitter }) } => {

@@ -144,7 +144,7 @@ pub struct Fail {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub message: String,
-    /// When the manager tries again; by default after 5s.
+    /// When the manager tries again; by default after 5s, and after 100ms at the earliest.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32), regex(pattern = DURATION_PATTERN))]
     pub retry_after: String,
