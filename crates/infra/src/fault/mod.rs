@@ -4,14 +4,18 @@
 mod report;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
 use nephele_kit::{Cache, Gone, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tracing::warn;
 
@@ -38,15 +42,28 @@ impl ReconcileError for Error {
     }
 }
 
+/// How often the numbers in the status of a Fault are written at most. A fault may hit hundreds of operations in a
+/// second, and machines need the manager's requests, too.
+const NUMBERS_EVERY: Duration = Duration::from_secs(1);
+
 /// The Faults of the management cluster.
 pub(crate) struct Faults {
     cache: Cache<Fault>,
     put: Once,
+    /// When the status of each Fault was written last.
+    written: Mutex<BTreeMap<FaultId, Timestamp>>,
 }
 
 impl Faults {
     pub(crate) fn new(cache: Cache<Fault>) -> Self {
-        Self { cache, put: Once::new() }
+        Self { cache, put: Once::new(), written: Mutex::default() }
+    }
+
+    /// How long to wait until the numbers of a Fault may be written. None if they may be written now.
+    fn wait(&self, id: &FaultId, now: Timestamp) -> Option<Duration> {
+        let written = *self.written.lock().get(id)?;
+        let passed = Duration::try_from(now.duration_since(written)).ok()?;
+        NUMBERS_EVERY.checked_sub(passed).filter(|wait| !wait.is_zero())
     }
 
     pub(crate) fn cache(&self) -> &Cache<Fault> {
@@ -91,10 +108,21 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     if paused(&*object, None).is_some() {
         return Ok(Outcome::WaitingOn("unpaused"));
     }
+    let (id, now) = (id(&object), context.now());
     let mistake = put(&context, &object);
-    let observed = context.cloud.observe_fault(&id(&object));
+    let observed = context.cloud.observe_fault(&id);
+    let status = report::status(&object, mistake, observed, now);
+    if report::differs_in_numbers_only(object.status.as_ref(), &status)
+        && let Some(wait) = context.faults.wait(&id, now)
+    {
+        return Ok(Outcome::After(wait));
+    }
+    let is_new = object.status.as_ref() != Some(&status);
     let mut reported = Fault::clone(&object);
-    reported.status = Some(report::status(&object, mistake, observed, context.now()));
+    reported.status = Some(status);
+    if is_new {
+        context.faults.written.lock().insert(id, now);
+    }
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     match patch::status(&api, &*object, &reported, Precondition::None).await {
         // It was deleted meanwhile.
@@ -130,6 +158,7 @@ pub(crate) async fn forget(
 }
 
 fn remove(context: &Context, id: &FaultId) {
+    context.faults.written.lock().remove(id);
     if let Err(error) = context.cloud.delete_fault(id) {
         let error = nephele_kit::chain(&error);
         warn!(fault = %id, error, "Failed to remove a Fault from the cloud");

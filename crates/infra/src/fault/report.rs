@@ -53,6 +53,13 @@ pub(super) fn status(
     report.status
 }
 
+/// Whether a status differs from the one before in the operations that were counted, and in nothing else.
+pub(super) fn differs_in_numbers_only(before: Option<&FaultStatus>, status: &FaultStatus) -> bool {
+    let Some(before) = before else { return false };
+    let FaultStatus { matched, hits, last_hits, .. } = status.clone();
+    before != status && FaultStatus { matched, hits, last_hits, ..before.clone() } == *status
+}
+
 /// The length of the list in the schema.
 const HITS_MAX: usize = 10;
 
@@ -107,6 +114,19 @@ mod tests {
         object.status = Some(status(&object, None, observed(10, ten(0)), at(20)));
         let listed = status(&object, None, observed(14, ten(4)), at(20)).last_hits;
         assert_eq!(listed, (4..14).rev().map(|second| hit(seen(second))).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_change_of_the_phase_is_more_than_numbers() {
+        let mut object = Fault::default();
+        let first = status(&object, None, observed(1, vec![]), at(5));
+        assert!(!differs_in_numbers_only(None, &first));
+        assert!(!differs_in_numbers_only(Some(&first), &first));
+        object.status = Some(first.clone());
+        let more = status(&object, None, observed(2, vec![seen(6)]), at(6));
+        assert!(differs_in_numbers_only(Some(&first), &more));
+        let over = FaultStatus { phase: "Expired".into(), ..more };
+        assert!(!differs_in_numbers_only(Some(&first), &over));
     }
 
     #[test]
