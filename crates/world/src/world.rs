@@ -275,8 +275,10 @@ impl<'a> World<'a> {
             }
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
             Step::Fault { cluster, operation, reason, percent, count, seconds } => {
+                // Before, while and after machines boot.
+                let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
                 let effect = match FAIL_REASONS.get(usize::from(reason)) {
-                    Some(reason) => json!({ "fail": { "reason": reason, "retryAfter": "1s" } }),
+                    Some(reason) => json!({ "fail": { "reason": reason, "retryAfter": retry_after } }),
                     None => json!({ "delay": { "duration": "5s", "jitter": "1" } }),
                 };
                 let operations = OPERATIONS.get(usize::from(operation)).into_iter().collect::<Vec<_>>();

@@ -222,22 +222,19 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
         scope.claim(&claim, kind, name).await?;
         scope.bound(&claim).await?;
     }
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/simulated_cloud.yaml");
-    kubectl(&["apply", "--namespace", name, "--filename", sample]).await?;
-    until("the cloud to say how it is", LIMIT, async || {
-        let status = [
-            "get",
-            "simulatedclouds",
-            "north",
-            "--namespace",
-            name,
-            "--output=jsonpath={.status.conditions}",
-        ];
-        let said = kubectl(&status).await?;
-        Ok(Look::when(!said.is_empty(), || "nothing".to_owned()))
-    })
-    .await?;
-    kubectl(&["delete", "--namespace", name, "--filename", sample]).await?;
+    for (sample, object) in
+        [("simulated_cloud.yaml", "simulatedcloud/north"), ("fault.yaml", "fault/zone-is-full")]
+    {
+        let sample = format!("{}/../../config/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
+        kubectl(&["apply", "--namespace", name, "--filename", &sample]).await?;
+        until(&format!("{object} to say how it is"), LIMIT, async || {
+            let output = "--output=jsonpath={.status.conditions}";
+            let said = kubectl(&["get", object, "--namespace", name, output]).await?;
+            Ok(Look::when(!said.is_empty(), || "nothing".to_owned()))
+        })
+        .await?;
+        kubectl(&["delete", "--namespace", name, "--filename", &sample]).await?;
+    }
     an_extension_is_given_its_authority(&scope.management).await
 }
 
