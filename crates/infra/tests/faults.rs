@@ -149,7 +149,9 @@ async fn a_fault_goes_on_over_a_restart() {
     begin(&world, "f", &spec).await;
     let first = worker(&world, "first").await;
     world.ready(&first).await;
-    let before = phase(&world, "f", "Active").await;
+    // The numbers are written a second later at most.
+    let has = |object: &Fault| object.status.as_ref().is_some_and(|status| status.matched == Some(1));
+    let before = world.api.eventually::<Fault>("f", "to have matched", has).await.status.expect("a status");
     let world = world.restart_after(async {}).await;
     let second = worker(&world, "second").await;
     world.ready(&second).await;
