@@ -189,7 +189,9 @@ impl Cloud {
             self.create_load_balancer(&spec, &cluster.endpoint)?;
             return Ok(cluster.endpoint.clone());
         }
-        let wanted = spec.endpoint.clone().unwrap_or(Endpoint { host: String::new(), port: 0 });
+        // A fault may have lost the answer of a creation that was carried out: then the load balancer has an endpoint.
+        let made = || self.look(|engine| engine.get(&spec.id.load_balancer())?.spec.endpoint.clone());
+        let wanted = spec.endpoint.clone().or_else(made).unwrap_or(Endpoint { host: String::new(), port: 0 });
         let host =
             if wanted.host.is_empty() { self.inner.config.advertise_host.clone() } else { wanted.host };
         if wanted.port == 0 && !making.endpoints_known {
@@ -208,7 +210,11 @@ impl Cloud {
         // Before the load balancer is created, because this can fail. Deleting the load balancer after a failure would
         // trigger the next attempt at once.
         let kept = shared.keeper.store(&spec, (shared.clock)())?;
-        self.create_load_balancer(&spec, &endpoint)?;
+        self.create_load_balancer(&spec, &endpoint).inspect_err(|_| {
+            if self.look(|engine| engine.get(&spec.id.load_balancer()).is_some()) {
+                self.inner.ports.lock().reserve(&spec.id, endpoint.port);
+            }
+        })?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());

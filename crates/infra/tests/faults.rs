@@ -122,6 +122,30 @@ async fn a_lost_answer_makes_no_second_machine() {
     world.stop().await;
 }
 
+/// Otherwise the second cluster would take the port of the first one's load balancer, whose endpoint cannot change.
+#[tokio::test]
+async fn a_load_balancer_whose_answer_is_lost_keeps_its_port() {
+    let world = World::start(51_700);
+    let spec = json!({
+        "match": { "operations": ["CreateLoadBalancer"] },
+        "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "500ms" } },
+    });
+    begin(&world, "lost", &spec).await;
+    for name in ["first", "second"] {
+        let cluster = world.api.create(&objects::cluster(name)).await;
+        world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    }
+    hit(&world, "lost", 2).await;
+    let mut ports = Vec::new();
+    for name in ["first", "second"] {
+        let endpoint = world.provisioned(name).await.spec.control_plane_endpoint.expect("an endpoint");
+        ports.push(endpoint.port);
+    }
+    ports.sort_unstable();
+    assert_eq!(ports, [51_700, 51_701]);
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_delay_is_told_and_then_over() {
     let world = started(51_200).await;
