@@ -84,7 +84,10 @@ impl Cloud {
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
-        let state = self.look(|engine| engine.fault(&id).cloned())?;
+        let (phase, record, last_hits) = self.look(|engine| {
+            let state = engine.fault(&id)?;
+            Some((state.phase(now), state.record, state.last_hits.clone()))
+        })?;
         let hit = |hit: &nephele_engine::Hit| {
             let ResourceId { account, group, .. } = &hit.target;
             FaultHit {
@@ -95,11 +98,11 @@ impl Cloud {
             }
         };
         Some(FaultObservation {
-            phase: state.phase(now),
-            began: clock.wall_time(state.record.began),
-            matched: state.record.matched,
-            hits: state.record.hits,
-            last_hits: state.last_hits.iter().rev().map(hit).collect(),
+            phase,
+            began: clock.wall_time(record.began),
+            matched: record.matched,
+            hits: record.hits,
+            last_hits: last_hits.iter().rev().map(hit).collect(),
         })
     }
 }

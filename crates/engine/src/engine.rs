@@ -187,7 +187,6 @@ impl Engine {
                 Ok(if is_new { Outcome::Accepted } else { Outcome::AlreadyDone })
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
-            Request::Describe(id) if self.faults.get(id).is_some() => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, zone } => Ok(self.reserve(id, zone)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),

@@ -212,6 +212,16 @@ pub(crate) struct Verdict {
     pub(crate) hit: Option<Strike>,
 }
 
+/// What one fault says to a call.
+enum Answer {
+    /// It does not match the call, or cannot hit any more.
+    NotCounted,
+    /// It counts the call and lets it pass.
+    Passes,
+    /// It counts the call and hits it.
+    Hits(Strike),
+}
+
 /// What a fault does to a call that it hits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Strike {
@@ -251,25 +261,30 @@ impl FaultState {
         self.fault.budget.lasts.map(|lasts| self.record.began + lasts)
     }
 
-    /// Whether the fault counts a call, or delays it already.
-    fn counts(&self, call: &Call<'_>) -> bool {
-        let may_hit = self.phase(call.at) == FaultPhase::Active || !self.delayed.is_empty();
-        may_hit
-            && self.fault.matches.fit(call)
-            && (self.phase(call.at) == FaultPhase::Active || self.delayed.contains_key(&call_key(call)))
-    }
-
-    /// Decides about a call that the fault counts.
-    fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
+    /// Decides about a call.
+    fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
+        let phase = self.phase(call.at);
+        let may_count = phase == FaultPhase::Active || !self.delayed.is_empty();
+        if !may_count || !self.fault.matches.fit(call) {
+            return Answer::NotCounted;
+        }
         let key = call_key(call);
         if let Some(until) = self.delayed.get(&key).copied() {
-            if call.at < until && self.phase(call.at) != FaultPhase::Expired {
-                return Some(Strike::Instead(Outcome::Delayed { until }));
+            if call.at < until && phase != FaultPhase::Expired {
+                return Answer::Hits(Strike::Instead(Outcome::Delayed { until }));
             }
             self.delayed.remove(&key);
-            return None;
+            return Answer::Passes;
+        }
+        if phase != FaultPhase::Active {
+            return Answer::NotCounted;
         }
         self.record.matched += 1;
+        self.hit(call, key, seed).map_or(Answer::Passes, Answer::Hits)
+    }
+
+    /// Decides whether a call that was counted is hit.
+    fn hit(&mut self, call: &Call<'_>, key: u64, seed: &Seed) -> Option<Strike> {
         if self.record.matched <= self.fault.budget.skip {
             return None;
         }
@@ -373,7 +388,7 @@ impl Faults {
         self.by_id.get(id)
     }
 
-    /// Whether an account may have faults. False for a cloud without any, which pays nothing for them.
+    /// Whether there are no faults. Such a cloud pays nothing for them.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
@@ -424,9 +439,13 @@ impl Faults {
         let faults = self.by_id.range_mut(ResourceId::fault(account.as_str(), "")..).map(|(_, state)| state);
         let faults = faults.take_while(|state| state.id.account == *account);
         let mut verdict = Verdict::default();
-        for state in faults.filter(|state| state.counts(call)) {
+        for state in faults {
+            verdict.hit = match state.strike(call, seed) {
+                Answer::NotCounted => continue,
+                Answer::Passes => None,
+                Answer::Hits(strike) => Some(strike),
+            };
             verdict.faults.push(state.id.name.clone());
-            verdict.hit = state.strike(call, seed);
             if verdict.hit.is_some() {
                 break;
             }

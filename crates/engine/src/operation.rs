@@ -50,11 +50,11 @@ impl Operation {
             (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
             (Request::Describe(_), Catalog) => "DescribeCatalog",
             (Request::Delete(_), Catalog) => "DeleteCatalog",
-            (Request::Describe(_), Fault) => "DescribeFault",
             (Request::Delete(_), Fault) => "DeleteFault",
             // No caller sends these, and they are refused.
             (Request::Create(_), Catalog) => "CreateCatalog",
             (Request::Create(_), Fault) => "CreateFault",
+            (Request::Describe(_), Fault) => "DescribeFault",
             (Request::Adopt { .. }, Catalog) => "AdoptCatalog",
             (Request::Adopt { .. }, Fault) => "AdoptFault",
             (Request::Reserve { .. }, Catalog) => "ReserveCatalog",
