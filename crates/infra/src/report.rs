@@ -12,8 +12,9 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
 };
-use nephele_kit::{PatchError, Precondition, patch};
+use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch};
 use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
 
 use crate::context::Context;
 use crate::notable::{self, Subject};
@@ -63,6 +64,46 @@ where
     patch::status(&api, object, &reported, Precondition::None).await?;
     notable::publish(object, listed(object), listed(&reported), &context.events);
     Ok(())
+}
+
+/// Why an object of which only the status is written could not be reconciled.
+#[derive(Debug, Error)]
+#[error("failed to update the {kind}")]
+pub(crate) struct StatusError {
+    /// The kind, for people.
+    kind: &'static str,
+    source: PatchError,
+}
+
+impl ReconcileError for StatusError {
+    fn category(&self) -> &'static str {
+        self.source.category()
+    }
+
+    fn retry(&self) -> Retry {
+        self.source.retry()
+    }
+}
+
+/// Writes the status of `reported` if it differs from that of `object`. An object that was deleted meanwhile needs none.
+pub(crate) async fn write_status<K>(
+    object: &K,
+    reported: &K,
+    context: &Context,
+    kind: &'static str,
+) -> Result<Outcome, StatusError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    match patch::status(&api, object, reported, Precondition::None).await {
+        Err(error) if error.is_not_found() => Ok(Outcome::Done),
+        result => result.map(|_| Outcome::Done).map_err(|source| StatusError { kind, source }),
+    }
 }
 
 fn listed<K: HasStatus<Status: Conditions>>(object: &K) -> &[Condition] {

@@ -46,8 +46,8 @@ pub struct Settings {
     /// Whether to create a new cluster's credentials before its control plane provider does, so that Cluster API
     /// connects at its first attempt.
     pub prepare_credentials: bool,
-    /// How many clusters are reconciled at a time. The same number holds for machine pools, templates and
-    /// SimulatedClouds.
+    /// How many clusters are reconciled at a time. The same number holds for machine pools, templates,
+    /// SimulatedClouds and Faults.
     pub cluster_concurrency: NonZeroU16,
     /// How many machines are reconciled at a time.
     pub machine_concurrency: NonZeroU16,

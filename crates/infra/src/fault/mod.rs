@@ -10,37 +10,17 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
-use nephele_kit::{Cache, Gone, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
+use nephele_kit::{Cache, Gone, Outcome, paused};
 use parking_lot::Mutex;
-use thiserror::Error;
 use tracing::warn;
 
 use self::validate::validate;
 use crate::context::Context;
-
-/// Why a Fault could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A write to the management API failed.
-    #[error("failed to update the Fault")]
-    Patch(#[source] PatchError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        let Self::Patch(error) = self;
-        error.category()
-    }
-
-    fn retry(&self) -> Retry {
-        let Self::Patch(error) = self;
-        error.retry()
-    }
-}
+use crate::report::{StatusError, write_status};
 
 /// How often the numbers in the status of a Fault are written at most. A fault may hit hundreds of operations in a
 /// second, and machines need the manager's requests, too.
@@ -100,7 +80,7 @@ fn id(object: &Fault) -> FaultId {
 }
 
 /// Sends the Fault to the cloud and reports its status.
-pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
+pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, StatusError> {
     if object.metadata.deletion_timestamp.is_some() {
         remove(&context, &id(&object));
         return Ok(Outcome::Done);
@@ -123,12 +103,7 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     if is_new {
         context.faults.written.lock().insert(id, now);
     }
-    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    match patch::status(&api, &*object, &reported, Precondition::None).await {
-        // It was deleted meanwhile.
-        Err(error) if error.is_not_found() => Ok(Outcome::Done),
-        result => result.map(|_| Outcome::Done).map_err(Error::Patch),
-    }
+    write_status(&*object, &reported, &context, "Fault").await
 }
 
 /// Removes each Fault from the cloud whose object is gone.

@@ -5,38 +5,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::{SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
-use thiserror::Error;
+use nephele_kit::{Outcome, paused};
 
 use crate::catalogs;
 use crate::context::Context;
-use crate::report::Report;
-
-/// Why a SimulatedCloud could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A write to the management API failed.
-    #[error("failed to update the SimulatedCloud")]
-    Patch(#[source] PatchError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        let Self::Patch(error) = self;
-        error.category()
-    }
-
-    fn retry(&self) -> Retry {
-        let Self::Patch(error) = self;
-        error.retry()
-    }
-}
+use crate::report::{self, Report, StatusError};
 
 /// Sends the catalog to the cloud and reports the status of the SimulatedCloud.
-pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>) -> Result<Outcome, Error> {
+pub(crate) async fn reconcile(
+    object: Arc<SimulatedCloud>,
+    context: Arc<Context>,
+) -> Result<Outcome, StatusError> {
     catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
@@ -46,12 +28,7 @@ pub(crate) async fn reconcile(object: Arc<SimulatedCloud>, context: Arc<Context>
     }
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status(&object, context.now()));
-    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    match patch::status(&api, &*object, &reported, Precondition::None).await {
-        // It was deleted meanwhile.
-        Err(error) if error.is_not_found() => Ok(Outcome::Done),
-        result => result.map(|_| Outcome::Done).map_err(Error::Patch),
-    }
+    report::write_status(&*object, &reported, &context, "SimulatedCloud").await
 }
 
 fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {

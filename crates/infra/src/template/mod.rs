@@ -7,19 +7,19 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_cloud::Model;
-use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused};
+use nephele_kit::{Outcome, paused};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use thiserror::Error;
 
 use crate::catalogs;
 use crate::context::{Context, cluster_of};
 use crate::offer::{Location, Offer};
 use crate::outlook::{CapacityAndNodeInfo, Outlook};
+use crate::report::{self, StatusError};
 
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
@@ -40,26 +40,6 @@ pub(crate) trait Template:
     fn saying(&self, told: CapacityAndNodeInfo) -> Self;
 }
 
-/// Why a template could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A write to the management API failed.
-    #[error("failed to update the template")]
-    Patch(#[source] PatchError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        let Self::Patch(error) = self;
-        error.category()
-    }
-
-    fn retry(&self) -> Retry {
-        let Self::Patch(error) = self;
-        error.retry()
-    }
-}
-
 /// What to do about a template.
 #[derive(Debug, PartialEq)]
 enum Plan {
@@ -70,7 +50,10 @@ enum Plan {
 }
 
 /// Writes the capacity and node info of the template's machines into its status.
-pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>) -> Result<Outcome, Error> {
+pub(crate) async fn reconcile<K: Template>(
+    object: Arc<K>,
+    context: Arc<Context>,
+) -> Result<Outcome, StatusError> {
     // 1. fetch: from the caches and the cloud.
     let id = cluster_of(object.meta());
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
@@ -85,12 +68,7 @@ pub(crate) async fn reconcile<K: Template>(object: Arc<K>, context: Arc<Context>
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Tell(told) => {
             // 3. report: one status patch, or none.
-            let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-            match patch::status(&api, &*object, &object.saying(told), Precondition::None).await {
-                // It was deleted meanwhile.
-                Err(error) if error.is_not_found() => Ok(Outcome::Done),
-                result => result.map(|_| Outcome::Done).map_err(Error::Patch),
-            }
+            report::write_status(&*object, &object.saying(told), &context, "template").await
         }
     }
 }
