@@ -546,6 +546,7 @@ impl Cloud {
             software: seen.software,
             update,
             deleting: seen.deleting,
+            wrong: seen.wrong,
         })
     }
 

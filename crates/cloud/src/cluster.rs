@@ -20,6 +20,7 @@ use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
+use crate::symptom::Symptom;
 use crate::tls::Credentials;
 
 /// A running cluster.
@@ -59,11 +60,23 @@ struct Machine {
     reached: BTreeMap<Stage, Timestamp>,
     /// Its deletion was requested: nothing runs on it any more.
     stopping: bool,
+    /// What is wrong with it, by the name of the fault.
+    wrong: BTreeMap<String, Symptom>,
 }
 
 impl Machine {
+    /// Whether nothing on it answers.
+    fn is_silent(&self) -> bool {
+        self.stopping
+            || self.wrong.values().any(|symptom| matches!(symptom, Symptom::Frozen | Symptom::Vanished))
+    }
+
+    fn has_vanished(&self) -> bool {
+        self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)
+    }
+
     fn runs(&self, stage: Stage) -> bool {
-        !self.stopping && self.reached.contains_key(&stage)
+        !self.is_silent() && self.reached.contains_key(&stage)
     }
 }
 
@@ -86,6 +99,8 @@ pub(crate) struct Seen {
     /// The last update that was requested.
     pub(crate) update: Option<MachineUpdate>,
     pub(crate) deleting: bool,
+    /// What is wrong with it, by the name of the fault.
+    pub(crate) wrong: BTreeMap<String, Symptom>,
 }
 
 impl Cluster {
@@ -159,7 +174,7 @@ impl Cluster {
 
     pub(crate) fn machine(&self, name: &str) -> Option<Seen> {
         let state = self.state.lock();
-        let Machine { spec, stopping, .. } = state.machines.get(name)?;
+        let Machine { spec, stopping, wrong, .. } = state.machines.get(name)?;
         Some(Seen {
             allocation: spec.allocation.clone(),
             zone: spec.zone.clone(),
@@ -167,6 +182,7 @@ impl Cluster {
             software: spec.software(),
             update: spec.update.as_deref().cloned(),
             deleting: *stopping,
+            wrong: wrong.clone(),
         })
     }
 
@@ -216,7 +232,8 @@ impl Cluster {
             }
         }
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
-        let machine = Machine { spec: spec.clone(), reached: BTreeMap::new(), stopping: false };
+        let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
+        let machine = Machine { spec: spec.clone(), reached, stopping: false, wrong };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
     }
@@ -263,11 +280,56 @@ impl Cluster {
                 self.project_control_plane(&state);
             }
         }
-        if self.came_back
-            && let Some(machine) = state.machines.get(name)
-        {
+        let Some(machine) = state.machines.get(name) else { return };
+        if self.came_back {
             // Kept objects may show software that the machine ran before.
             self.on_changed(machine);
+        }
+        if self.came_back || !machine.wrong.is_empty() {
+            // Kept objects may show what was wrong with it before.
+            self.show_symptoms(machine);
+        }
+    }
+
+    /// A fault afflicts a machine, or no longer does so.
+    pub(crate) fn on_afflicted(&self, name: &str, fault: &str, symptom: Option<Symptom>) {
+        let mut state = self.state.lock();
+        let Some(machine) = state.machines.get_mut(name) else { return };
+        let before = match symptom {
+            Some(symptom) => machine.wrong.insert(fault.to_owned(), symptom),
+            None => machine.wrong.remove(fault),
+        };
+        if before.as_ref() != machine.wrong.get(fault) {
+            self.show_symptoms(machine);
+        }
+    }
+
+    /// Sets everything that is wrong with a machine.
+    pub(crate) fn on_afflictions(&self, name: &str, wrong: BTreeMap<String, Symptom>) {
+        let mut state = self.state.lock();
+        let Some(machine) = state.machines.get_mut(name) else { return };
+        if machine.wrong != wrong {
+            machine.wrong = wrong;
+            self.show_symptoms(machine);
+        }
+    }
+
+    /// Shows what is wrong with a machine: in its Node, and in etcd. The load balancer follows the engine.
+    fn show_symptoms(&self, machine: &Machine) {
+        if machine.stopping {
+            return;
+        }
+        let name = machine.spec.id.name.as_str();
+        if machine.reached.contains_key(&Stage::Etcd) {
+            self.served.etcd.lock().set_running(self.member(name), !machine.is_silent());
+        }
+        if machine.has_vanished() {
+            // As a cloud controller does for a Node without an instance.
+            self.remove_objects(name);
+        } else if machine.reached.contains_key(&Stage::Node) {
+            let now = self.now();
+            let key = Key::new("", "nodes", "", name);
+            self.edit(&key, |node| projection::show_symptoms(node, &machine.wrong, now));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Fault, FaultPhase, FaultRecord, Request, ResourceId};
+use nephele_engine::{Fault, FaultPhase, FaultRecord, Request, ResourceId, Verb};
 
 use crate::cloud::Cloud;
 use crate::error::CallError;
@@ -20,6 +20,8 @@ pub struct FaultObservation {
     pub hits: u64,
     /// The last hits, the newest first.
     pub last_hits: Vec<FaultHit>,
+    /// The machines that it afflicts, in order.
+    pub machines: Vec<MachineId>,
 }
 
 /// A hit of a fault.
@@ -27,8 +29,8 @@ pub struct FaultObservation {
 pub struct FaultHit {
     /// The time.
     pub at: Timestamp,
-    /// The operation, such as `CreateInstance`.
-    pub operation: &'static str,
+    /// The operation, such as `CreateInstance`. None if the fault afflicted the machine.
+    pub operation: Option<&'static str>,
     /// The cluster of the machine or load balancer.
     pub cluster: ClusterId,
     /// The machine, for an operation on a machine.
@@ -36,7 +38,7 @@ pub struct FaultHit {
 }
 
 /// What a fault did in an earlier process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHistory {
     /// When it began.
     pub began: Timestamp,
@@ -44,6 +46,8 @@ pub struct FaultHistory {
     pub matched: u64,
     /// How many of them it had hit.
     pub hits: u64,
+    /// The machines that it afflicted.
+    pub machines: Vec<MachineId>,
 }
 
 impl Cloud {
@@ -57,13 +61,14 @@ impl Cloud {
         fault: Fault,
         history: Option<FaultHistory>,
     ) -> Result<(), CallError> {
-        let record = match history {
-            None => FaultRecord { began: self.now(), matched: 0, hits: 0 },
-            Some(FaultHistory { began, matched, hits }) => {
-                FaultRecord { began: self.clock().at(began), matched, hits }
+        let (record, machines) = match history {
+            None => (FaultRecord { began: self.now(), matched: 0, hits: 0 }, Vec::new()),
+            Some(FaultHistory { began, matched, hits, machines }) => {
+                (FaultRecord { began: self.clock().at(began), matched, hits }, machines)
             }
         };
-        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record })
+        let afflicted = machines.iter().map(MachineId::resource).collect();
+        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -84,15 +89,16 @@ impl Cloud {
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
-        let (phase, record, last_hits) = self.look(|engine| {
+        let (phase, record, last_hits, machines) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            Some((state.phase(now), state.record, state.last_hits.clone()))
+            let machines = state.afflicted.iter().filter_map(MachineId::of_resource).collect();
+            Some((state.phase(now), state.record, state.last_hits.clone(), machines))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
             let ResourceId { account, group, .. } = &hit.target;
             FaultHit {
                 at: clock.wall_time(hit.at),
-                operation: hit.operation.as_str(),
+                operation: hit.operation.map(Verb::as_str),
                 cluster: ClusterId { namespace: account.clone(), name: group.clone() },
                 machine: MachineId::of_resource(&hit.target).map(|machine| machine.name),
             }
@@ -103,6 +109,7 @@ impl Cloud {
             matched: record.matched,
             hits: record.hits,
             last_hits: last_hits.iter().rev().map(hit).collect(),
+            machines,
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId, Stage};
 use crate::observation::Changed;
+use crate::symptom::Symptom;
 
 /// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
 const BATCH: usize = 32;
@@ -128,6 +129,9 @@ impl Cluster {
                         // A reader of the cluster may see another version of its API.
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
+                    EventKind::Afflicted { fault, affliction } => {
+                        self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(Symptom::of));
+                    }
                     EventKind::StageFailed { .. } => {}
                     // Only load balancers have backends.
                     EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
@@ -203,6 +207,9 @@ impl Cluster {
             if machine.deleting.is_some() {
                 self.on_stopping(name);
             }
+            let symptom =
+                |(fault, affliction): (&String, &_)| Some((fault.clone(), Symptom::of(affliction)?));
+            self.on_afflictions(name, machine.afflictions.iter().filter_map(symptom).collect());
             changed.insert(Changed::Machine(id));
         }
         // Last, when the backends themselves are shown.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nephele_engine::{GroupId, ResourceId, ResourceKind, StageName};
+use serde::{Deserialize, Serialize};
 
 /// A cluster, by the namespace and name of its Cluster object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +119,7 @@ pub enum Role {
 }
 
 /// A stage that a machine passes through until it is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// The virtual machine boots.
     Vm,

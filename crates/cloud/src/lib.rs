@@ -37,6 +37,7 @@ mod projection;
 mod serve;
 mod served;
 mod spec;
+mod symptom;
 mod tls;
 mod tunnel;
 
@@ -60,3 +61,4 @@ pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerMachine, MachineSpec, MachineUpdate, Software, StartUp,
 };
+pub use symptom::{NodeCondition, Symptom};

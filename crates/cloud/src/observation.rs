@@ -7,6 +7,7 @@ use nephele_engine::{Endpoint, Hardware};
 
 use crate::identity::{ClusterId, FaultId, MachineId, Stage};
 use crate::spec::{Allocation, Software};
+use crate::symptom::Symptom;
 
 /// The state of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct MachineObservation {
     pub update: Option<UpdateObservation>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// What is wrong with it, by the name of the fault.
+    pub wrong: BTreeMap<String, Symptom>,
 }
 
 /// The state of an update in place.
@@ -69,6 +72,19 @@ pub struct UpdateObservation {
 }
 
 impl MachineObservation {
+    /// Whether its instance is gone and does not come back.
+    #[must_use]
+    pub fn has_vanished(&self) -> bool {
+        self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)
+    }
+
+    /// The first fault that keeps it from getting past a stage.
+    #[must_use]
+    pub fn held_by(&self, stage: Stage) -> Option<&str> {
+        let held = self.wrong.iter().find(|(_, symptom)| **symptom == Symptom::Held(stage));
+        held.map(|(fault, _)| fault.as_str())
+    }
+
     /// When a stage was reached. None if it was not.
     #[must_use]
     pub fn reached(&self, stage: Stage) -> Option<Timestamp> {

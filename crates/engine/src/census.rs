@@ -37,6 +37,7 @@ impl Census {
             EventKind::StageReached(stage) => self.reach(stage),
             EventKind::Adopted { reached } => reached.iter().for_each(|(stage, _)| self.reach(stage)),
             EventKind::StageFailed { .. }
+            | EventKind::Afflicted { .. }
             | EventKind::Updated(_)
             | EventKind::BackendInService(_)
             | EventKind::BackendOutOfService(_)

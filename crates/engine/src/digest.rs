@@ -1,5 +1,6 @@
 //! The fingerprint of a cloud's state.
 
+use crate::affliction::Affliction;
 use crate::canonical::Canonical;
 use crate::catalog::Hardware;
 use crate::identity::{DrawKey, Endpoint};
@@ -10,7 +11,17 @@ use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, U
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
 /// more.
 pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
-    let Resource { spec, hardware, generation: _, created, deleting, update, backends, progress } = resource;
+    let Resource {
+        spec,
+        hardware,
+        generation: _,
+        created,
+        deleting,
+        update,
+        backends,
+        afflictions,
+        progress,
+    } = resource;
     write_spec(hash, spec);
     write_hardware(hash, hardware);
     // A resource without backends keeps the digest it had in earlier releases.
@@ -19,6 +30,18 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         hash.list(backends, |hash, (instance, stage)| {
             hash.text(instance);
             hash.text(stage.as_str());
+        });
+    }
+    if !afflictions.is_empty() {
+        hash.text("afflictions");
+        hash.list(afflictions, |hash, (fault, affliction)| {
+            let Affliction { of, symptom, holds, is_down, is_final } = affliction;
+            for text in [fault, of.as_str(), symptom] {
+                hash.text(text);
+            }
+            hash.list(holds, |hash, stage| hash.text(stage.as_str()));
+            hash.number(u64::from(*is_down));
+            hash.number(u64::from(*is_final));
         });
     }
     hash.time(*created);

@@ -8,7 +8,7 @@ use crate::census::Census;
 use crate::checks::{Checked, Usage, check, hardware};
 use crate::config::Config;
 use crate::digest::write_resource;
-use crate::fault::{Call, FaultRecord, FaultState, Faults, Strike, Verdict};
+use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
@@ -28,7 +28,7 @@ pub struct Engine {
     /// The reserved resources, with their zones. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Option<String>>,
     /// (deadline, resource), one entry per resource that has a deadline.
-    deadlines: BTreeSet<(SimTime, ResourceId)>,
+    pub(crate) deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
@@ -111,24 +111,17 @@ impl Engine {
         if self.faults.is_empty() {
             return Verdict::default();
         }
-        let none = BTreeMap::new();
         let Self { resources, faults, seed, .. } = self;
-        let Some((verb, subject)) = subject(resources, &operation.request) else {
+        let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Verdict::default();
         };
-        let ResourceId { account, group, kind, .. } = &subject.id;
+        let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
-            ResourceKind::LoadBalancer => Some(&subject.labels),
+            ResourceKind::LoadBalancer => Some(&spec.labels),
             _ => load_balancer_of(resources, account, group).map(|found| &found.spec.labels),
         };
-        let call = Call {
-            verb,
-            caller: &operation.caller,
-            subject,
-            group: group.unwrap_or(&none),
-            at: operation.at,
-        };
-        faults.strike(&call, seed)
+        let subject = Subject { spec, group };
+        faults.strike(&Call { verb, caller: &operation.caller, subject, at: operation.at }, seed)
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
@@ -167,11 +160,20 @@ impl Engine {
         events: &mut Vec<Event>,
     ) -> Result<Outcome, CloudError> {
         match request {
-            Request::Create(spec) => self.create(spec, None, now, &BTreeMap::new()),
+            Request::Create(spec) => {
+                let outcome = self.create(spec, None, now, &BTreeMap::new())?;
+                if outcome == Outcome::Accepted {
+                    events.extend(self.afflict(now, &spec.id, false));
+                }
+                Ok(outcome)
+            }
             Request::Adopt { spec, created, reached, hardware } => {
                 let is_there = self.resources.contains_key(&spec.id);
                 let outcome = self.create(spec, hardware.as_ref(), (*created).min(now), reached)?;
                 events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
+                if outcome == Outcome::Accepted {
+                    events.extend(self.afflict(now, &spec.id, !is_there));
+                }
                 Ok(outcome)
             }
             Request::RegisterBackend { load_balancer, instance, in_service_from } => {
@@ -181,10 +183,9 @@ impl Engine {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
             Request::PutCatalog { id, catalog } => Ok(self.put_catalog(id, catalog)),
-            Request::PutFault { id, fault, record } => {
+            Request::PutFault { id, fault, record, afflicted } => {
                 let record = FaultRecord { began: record.began.min(now), ..*record };
-                let is_new = self.faults.put(id, fault, record);
-                Ok(if is_new { Outcome::Accepted } else { Outcome::AlreadyDone })
+                Ok(self.put_fault(now, id, fault, record, afflicted, events))
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
@@ -218,8 +219,10 @@ impl Engine {
                     }
                 }
                 None if self.faults.next_end() == Some(at) => {
-                    if let Some(fault) = self.faults.pop_end() {
+                    if let Some((fault, afflicted)) = self.faults.pop_end() {
+                        let healed = self.heal(at, &fault.name, &afflicted);
                         self.journal.push(Record::FaultEnded { at, fault });
+                        healed.into_iter().for_each(|event| self.note(event));
                     }
                 }
                 None => {
@@ -329,6 +332,28 @@ impl Engine {
         Outcome::Accepted
     }
 
+    /// Sets a fault, which decides about all resources of its account when it is new or changes.
+    fn put_fault(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        fault: &Fault,
+        record: FaultRecord,
+        afflicted: &[ResourceId],
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        let before = self.faults.get(id).map(|state| state.afflicted.clone());
+        if !self.faults.put(id, fault, record, afflicted) {
+            return Outcome::AlreadyDone;
+        }
+        if fault.effect.affliction().is_some() {
+            events.extend(self.afflict_all(now, id));
+        } else if let Some(before) = before {
+            events.extend(self.heal(now, &id.name, &before));
+        }
+        Outcome::Accepted
+    }
+
     fn create(
         &mut self,
         spec: &ResourceSpec,
@@ -399,17 +424,22 @@ impl Engine {
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
-        if self.catalogs.remove(id).is_some() || self.faults.remove(id) {
+        if self.catalogs.remove(id).is_some() {
+            return Outcome::Accepted;
+        }
+        if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
+            events.extend(self.heal(now, &id.name, &afflicted));
             return Outcome::Accepted;
         }
         let Some(resource) = self.resources.get_mut(id) else {
+            self.faults.forget(id);
             let waited = self.waiting.leave(id).is_some();
             return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
         }
-        let ran = resource.reached_stages();
+        let ran = resource.running_stages();
         let before = resource.next_deadline();
         resource.begin_deletion(now, &self.seed);
         reschedule(&mut self.deadlines, before, resource);
@@ -443,7 +473,7 @@ impl Engine {
                 EventKind::StageReached(stage) => Some(stage.clone()),
                 _ => None,
             };
-            let reached: Vec<_> = events.iter().filter_map(reached).collect();
+            let reached: Vec<_> = events.iter().filter_map(reached).filter(|_| !resource.is_down()).collect();
             events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
             return events;
         }
@@ -451,6 +481,7 @@ impl Engine {
         self.usage.give_back(id, resource.spec.zone.as_ref());
         self.census.remove(resource);
         self.resources.remove(id);
+        self.faults.forget(id);
         self.forget_backend(id);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }
@@ -494,7 +525,7 @@ fn subject<'a>(
 }
 
 /// The first load balancer of a group.
-fn load_balancer_of<'a>(
+pub(crate) fn load_balancer_of<'a>(
     resources: &'a BTreeMap<ResourceId, Resource>,
     account: &str,
     group: &str,
@@ -523,7 +554,11 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
 }
 
 /// Replaces the deadline of a resource.
-fn reschedule(deadlines: &mut BTreeSet<(SimTime, ResourceId)>, before: Option<SimTime>, resource: &Resource) {
+pub(crate) fn reschedule(
+    deadlines: &mut BTreeSet<(SimTime, ResourceId)>,
+    before: Option<SimTime>,
+    resource: &Resource,
+) {
     let id = &resource.spec.id;
     if let Some(before) = before {
         deadlines.remove(&(before, id.clone()));

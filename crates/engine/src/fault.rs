@@ -1,4 +1,4 @@
-//! Faults: rules that make operations of an account fail or wait.
+//! Faults: rules that make operations of an account fail or wait, or afflict its resources.
 //!
 //! ```text
 //!   operation ──▶ is it one that faults apply to, and would it change something or read something that is there?
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::affliction::Affliction;
 use crate::canonical::Canonical;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::latency::{Latency, Odds};
@@ -22,10 +23,10 @@ use crate::seed::{Decision, Seed};
 use crate::selector::Selector;
 use crate::time::SimTime;
 
-/// A rule that makes operations of its account fail or wait.
+/// A rule that makes operations of its account fail or wait, or afflicts its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The operations that the fault is about.
+    /// The operations or resources that the fault is about.
     pub matches: Matches,
     /// What happens to them.
     pub effect: Effect,
@@ -33,12 +34,12 @@ pub struct Fault {
     pub budget: Budget,
 }
 
-/// Which operations a fault is about. An operation has to fit every field. An empty field fits every operation.
+/// What a fault is about. An operation or a resource has to fit every field. An empty field fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matches {
-    /// The operations. If empty, all that change something.
+    /// The operations. If empty, all that change something. Not for resources.
     pub operations: BTreeSet<Verb>,
-    /// The callers.
+    /// The callers. Not for resources.
     pub callers: BTreeSet<String>,
     /// The names of the instances. A load balancer goes by the name of its group.
     pub names: BTreeSet<String>,
@@ -52,10 +53,10 @@ pub struct Matches {
     pub instance: Selector,
 }
 
-/// What a fault does to an operation.
+/// What a fault does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// The cloud refuses it.
+    /// The cloud refuses an operation.
     Fail {
         /// The reason.
         reason: FailureReason,
@@ -64,8 +65,28 @@ pub enum Effect {
         /// When the caller should ask again.
         retry_after: Duration,
     },
-    /// It takes longer. A caller that asks before the delay is over is told to come back.
+    /// An operation takes longer. A caller that asks before the delay is over is told to come back.
     Delay(Latency),
+    /// Something is wrong with resources.
+    Afflict(Affliction),
+    /// Something is wrong with resources, and the cloud refuses an operation.
+    Outage {
+        /// What is wrong with resources.
+        affliction: Affliction,
+        /// When the caller of an operation should ask again.
+        retry_after: Duration,
+    },
+}
+
+impl Effect {
+    /// What is wrong with the resources that it hits. None if it hits only operations.
+    #[must_use]
+    pub fn affliction(&self) -> Option<&Affliction> {
+        match self {
+            Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
+            Self::Fail { .. } | Self::Delay(_) => None,
+        }
+    }
 }
 
 /// Why the cloud refuses an operation.
@@ -83,6 +104,8 @@ pub enum FailureReason {
     Unauthorized,
     /// The cloud has a defect.
     InternalError,
+    /// The zone or the cloud cannot be used.
+    Unavailable,
     /// No answer came, and nothing was done.
     Timeout,
     /// No answer came, but the operation was carried out.
@@ -100,6 +123,7 @@ impl FailureReason {
             Self::InvalidImage => "InvalidImage",
             Self::Unauthorized => "Unauthorized",
             Self::InternalError => "InternalError",
+            Self::Unavailable => "Unavailable",
             // The caller cannot tell the two from each other.
             Self::Timeout | Self::LostAnswer => "Timeout",
         }
@@ -114,17 +138,18 @@ impl FailureReason {
             Self::InvalidImage => "the image cannot be used",
             Self::Unauthorized => "the credentials are not accepted",
             Self::InternalError => "the cloud has an internal error",
+            Self::Unavailable => "the cloud is not available",
             Self::Timeout | Self::LostAnswer => "the cloud did not answer in time",
         }
     }
 }
 
-/// How often a fault hits the operations that it matches.
+/// How often a fault hits the operations or resources that it matches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// The probability of a hit.
     pub probability: Odds,
-    /// How many matching operations pass before the first hit.
+    /// How many matching operations or resources pass before the first hit.
     pub skip: u64,
     /// How many hits there are at most. None means any number.
     pub count: Option<u64>,
@@ -133,7 +158,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// Every matching operation is hit, until the fault is deleted.
+    /// Everything that matches is hit, until the fault is deleted.
     fn default() -> Self {
         Self { probability: Odds::new(1.0), skip: 0, count: None, lasts: None }
     }
@@ -144,7 +169,7 @@ impl Default for Budget {
 pub struct FaultRecord {
     /// When it began.
     pub began: SimTime,
-    /// How many operations it has matched while it was active.
+    /// How many operations or resources it has matched while it was active.
     pub matched: u64,
     /// How many of them it has hit.
     pub hits: u64,
@@ -155,8 +180,8 @@ pub struct FaultRecord {
 pub struct Hit {
     /// The time.
     pub at: SimTime,
-    /// The operation.
-    pub operation: Verb,
+    /// The operation. None if the fault afflicted the target.
+    pub operation: Option<Verb>,
     /// The instance or load balancer.
     pub target: ResourceId,
 }
@@ -183,6 +208,15 @@ pub struct FaultState {
     pub record: FaultRecord,
     /// Its last hits, the newest last, at most [`FaultState::HITS_KEPT`].
     pub last_hits: VecDeque<Hit>,
+    /// The resources that it afflicts, also those of an earlier process that were not adopted yet.
+    #[serde(default)]
+    pub afflicted: BTreeSet<ResourceId>,
+    /// The resources about which it was decided that it does not afflict them.
+    #[serde(default)]
+    spared: BTreeSet<ResourceId>,
+    /// Whether an earlier process had it, and decided about the resources of that time.
+    #[serde(default)]
+    came_back: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
     /// How many draws were made for each call, see [`call_key`].
@@ -191,14 +225,18 @@ pub struct FaultState {
     delayed: BTreeMap<u64, SimTime>,
 }
 
+/// An instance or a load balancer, as faults see it.
+pub(crate) struct Subject<'a> {
+    pub(crate) spec: &'a ResourceSpec,
+    /// The labels of the group. None if it has no load balancer.
+    pub(crate) group: Option<&'a BTreeMap<String, String>>,
+}
+
 /// An operation, as faults see it.
 pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
-    /// The instance or the load balancer.
-    pub(crate) subject: &'a ResourceSpec,
-    /// The labels of the group.
-    pub(crate) group: &'a BTreeMap<String, String>,
+    pub(crate) subject: Subject<'a>,
     pub(crate) at: SimTime,
 }
 
@@ -238,9 +276,25 @@ impl FaultState {
     /// number of the match, and there is no delay.
     const CALLS_MAX: usize = 1024;
 
-    pub(crate) fn new(id: ResourceId, fault: Fault, record: FaultRecord) -> Self {
-        let (attempts, delayed) = (BTreeMap::new(), BTreeMap::new());
-        Self { id, fault, record, last_hits: VecDeque::new(), has_ended: false, attempts, delayed }
+    /// A fault with what it did in an earlier process, if anything.
+    pub(crate) fn new(
+        id: ResourceId,
+        fault: Fault,
+        record: FaultRecord,
+        afflicted: BTreeSet<ResourceId>,
+    ) -> Self {
+        Self {
+            id,
+            fault,
+            came_back: record.matched > 0,
+            record,
+            last_hits: VecDeque::new(),
+            afflicted,
+            spared: BTreeSet::new(),
+            has_ended: false,
+            attempts: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+        }
     }
 
     /// Whether it can still hit.
@@ -261,11 +315,62 @@ impl FaultState {
         self.fault.budget.lasts.map(|lasts| self.record.began + lasts)
     }
 
+    /// Decides whether it afflicts a resource. Each decision is made once, and holds until the fault no longer matches
+    /// the resource.
+    fn decide(&mut self, subject: &Subject<'_>, at: SimTime, is_adopted: bool, seed: &Seed) -> bool {
+        let Subject { spec, .. } = subject;
+        let is_of_kind = self.affliction().is_some_and(|affliction| affliction.of == spec.id.kind);
+        if !is_of_kind || !self.fault.matches.fit(subject) {
+            self.forget(&spec.id);
+            return false;
+        }
+        let phase = self.phase(at);
+        if phase != FaultPhase::Expired && self.afflicted.contains(&spec.id) {
+            return true;
+        }
+        if phase != FaultPhase::Active || self.spared.contains(&spec.id) {
+            return false;
+        }
+        let Budget { probability, skip, count, .. } = self.fault.budget;
+        let decision = Decision::Affliction { fault: &self.id.name };
+        let is_drawn = probability.draw(&mut seed.draws(spec, decision, 0));
+        let is_hit = if is_adopted && self.came_back {
+            // An earlier process decided, and the list of what was hit may be cut. Without a number to count to, the
+            // decision is the same again.
+            is_drawn && skip == 0 && count.is_none()
+        } else {
+            self.record.matched += 1;
+            let is_hit = is_drawn && self.record.matched > skip;
+            if is_hit {
+                self.note(Hit { at, operation: None, target: spec.id.clone() });
+            }
+            is_hit
+        };
+        let decided = if is_hit { &mut self.afflicted } else { &mut self.spared };
+        decided.insert(spec.id.clone());
+        is_hit
+    }
+
+    /// Forgets a resource that is gone, or that it no longer matches.
+    fn forget(&mut self, id: &ResourceId) {
+        self.afflicted.remove(id);
+        self.spared.remove(id);
+    }
+
+    /// Counts a hit.
+    fn note(&mut self, hit: Hit) {
+        self.record.hits += 1;
+        if self.last_hits.len() == Self::HITS_KEPT {
+            self.last_hits.pop_front();
+        }
+        self.last_hits.push_back(hit);
+    }
+
     /// Decides about a call.
     fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
         let phase = self.phase(call.at);
         let may_count = phase == FaultPhase::Active || !self.delayed.is_empty();
-        if !may_count || !self.fault.matches.fit(call) {
+        if !may_count || !self.is_about(call) {
             return Answer::NotCounted;
         }
         let key = call_key(call);
@@ -291,17 +396,28 @@ impl FaultState {
         let attempt = self.attempt(key);
         let odds = self.fault.budget.probability;
         let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
-        if !odds.draw(&mut seed.draws(call.subject, decision, attempt)) {
+        if !odds.draw(&mut seed.draws(call.subject.spec, decision, attempt)) {
             return None;
         }
         let strike = self.effect(call, key, attempt, seed)?;
-        self.record.hits += 1;
-        if self.last_hits.len() == Self::HITS_KEPT {
-            self.last_hits.pop_front();
-        }
-        let target = call.subject.id.clone();
-        self.last_hits.push_back(Hit { at: call.at, operation: call.verb, target });
+        let target = call.subject.spec.id.clone();
+        self.note(Hit { at: call.at, operation: Some(call.verb), target });
         Some(strike)
+    }
+
+    /// Whether it matches a call.
+    fn is_about(&self, call: &Call<'_>) -> bool {
+        let Matches { operations, callers, .. } = &self.fault.matches;
+        let is_meant = match &self.fault.effect {
+            Effect::Afflict(_) => false,
+            _ if !operations.is_empty() => operations.contains(&call.verb),
+            // What runs in a zone that is out of service can be deleted.
+            Effect::Outage { .. } => call.verb == Verb::CreateInstance,
+            Effect::Fail { .. } | Effect::Delay(_) => !call.verb.is_read(),
+        };
+        is_meant
+            && (callers.is_empty() || callers.contains(call.caller))
+            && self.fault.matches.fit(&call.subject)
     }
 
     /// The number of this call among the same calls. Draws are keyed by it, so that they do not depend on other calls.
@@ -315,14 +431,20 @@ impl FaultState {
     }
 
     fn effect(&mut self, call: &Call<'_>, key: u64, attempt: u32, seed: &Seed) -> Option<Strike> {
+        let error = |reason: FailureReason, message: &str, retry_after: Duration| CloudError::Fault {
+            fault: self.id.name.clone(),
+            reason,
+            message: message.to_owned(),
+            retry_after,
+        };
         match &self.fault.effect {
+            Effect::Afflict(_) => None,
+            Effect::Outage { retry_after, .. } => {
+                let error = error(FailureReason::Unavailable, "", *retry_after);
+                Some(Strike::Instead(Outcome::Refused(error)))
+            }
             Effect::Fail { reason, message, retry_after } => {
-                let error = CloudError::Fault {
-                    fault: self.id.name.clone(),
-                    reason: *reason,
-                    message: message.clone(),
-                    retry_after: *retry_after,
-                };
+                let error = error(*reason, message, *retry_after);
                 Some(match reason {
                     FailureReason::LostAnswer => Strike::After(error),
                     _ => Strike::Instead(Outcome::Refused(error)),
@@ -333,7 +455,7 @@ impl FaultState {
                     return None;
                 }
                 let decision = Decision::FaultDelay { fault: &self.id.name, operation: call.verb };
-                let until = call.at + latency.draw(&mut seed.draws(call.subject, decision, attempt));
+                let until = call.at + latency.draw(&mut seed.draws(call.subject.spec, decision, attempt));
                 self.delayed.insert(key, until);
                 Some(Strike::Instead(Outcome::Delayed { until }))
             }
@@ -342,20 +464,18 @@ impl FaultState {
 }
 
 impl Matches {
-    fn fit(&self, call: &Call<'_>) -> bool {
-        let Self { operations, callers, names, zones, instance_types, group, instance } = self;
-        let ResourceSpec { id, zone, instance_type, labels, .. } = call.subject;
+    /// Whether an instance or a load balancer fits.
+    fn fit(&self, subject: &Subject<'_>) -> bool {
+        let Self { operations: _, callers: _, names, zones, instance_types, group, instance } = self;
+        let ResourceSpec { id, zone, instance_type, labels, .. } = subject.spec;
         let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
             set.is_empty() || value.is_some_and(|value| set.contains(value))
         };
-        let is_meant =
-            if operations.is_empty() { !call.verb.is_read() } else { operations.contains(&call.verb) };
-        is_meant
-            && is_one(callers, Some(call.caller))
-            && is_one(names, Some(if id.kind == ResourceKind::LoadBalancer { &id.group } else { &id.name }))
+        let none = BTreeMap::new();
+        is_one(names, Some(if id.kind == ResourceKind::LoadBalancer { &id.group } else { &id.name }))
             && is_one(zones, zone.as_deref())
             && is_one(instance_types, instance_type.as_deref())
-            && group.fits(call.group)
+            && group.fits(subject.group.unwrap_or(&none))
             && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
     }
 }
@@ -365,7 +485,7 @@ impl Matches {
 fn call_key(call: &Call<'_>) -> u64 {
     let mut key = Canonical::new();
     key.text(call.verb.as_str());
-    key.id(&call.subject.id);
+    key.id(&call.subject.spec.id);
     let [a, b, c, d, e, f, g, h, ..] = key.finish();
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
@@ -394,11 +514,20 @@ impl Faults {
     }
 
     /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns whether something changed.
-    pub(crate) fn put(&mut self, id: &ResourceId, fault: &Fault, record: FaultRecord) -> bool {
+    pub(crate) fn put(
+        &mut self,
+        id: &ResourceId,
+        fault: &Fault,
+        record: FaultRecord,
+        afflicted: &[ResourceId],
+    ) -> bool {
         let state = match self.by_id.get(id) {
             Some(known) if known.fault == *fault => return false,
             Some(known) => FaultState { fault: fault.clone(), has_ended: false, ..known.clone() },
-            None => FaultState::new(id.clone(), fault.clone(), record),
+            None => {
+                let afflicted = afflicted.iter().cloned().collect();
+                FaultState::new(id.clone(), fault.clone(), record, afflicted)
+            }
         };
         self.insert(state);
         true
@@ -412,13 +541,39 @@ impl Faults {
         self.by_id.insert(state.id.clone(), state);
     }
 
-    /// Removes a fault. Returns whether it existed.
-    pub(crate) fn remove(&mut self, id: &ResourceId) -> bool {
-        let Some(state) = self.by_id.remove(id) else { return false };
+    /// Removes a fault, and returns it.
+    pub(crate) fn remove(&mut self, id: &ResourceId) -> Option<FaultState> {
+        let state = self.by_id.remove(id)?;
         if let Some(ends) = state.ends() {
-            self.ends.remove(&(ends, state.id));
+            self.ends.remove(&(ends, state.id.clone()));
         }
-        true
+        Some(state)
+    }
+
+    /// The faults of an account that afflict resources, in order.
+    pub(crate) fn afflicting(&self, account: &str) -> Vec<ResourceId> {
+        let faults = self.by_id.range(ResourceId::fault(account, "")..).map(|(_, state)| state);
+        let faults = faults.take_while(|state| state.id.account == account);
+        faults.filter(|state| state.affliction().is_some()).map(|state| state.id.clone()).collect()
+    }
+
+    /// What is wrong with a resource because of a fault.
+    pub(crate) fn decide(
+        &mut self,
+        fault: &ResourceId,
+        subject: &Subject<'_>,
+        at: SimTime,
+        is_adopted: bool,
+        seed: &Seed,
+    ) -> Option<Affliction> {
+        let state = self.by_id.get_mut(fault)?;
+        state.decide(subject, at, is_adopted, seed).then(|| state.affliction().cloned()).flatten()
+    }
+
+    /// Forgets a resource that is gone.
+    pub(crate) fn forget(&mut self, id: &ResourceId) {
+        let faults = self.by_id.range_mut(ResourceId::fault(&id.account, "")..).map(|(_, state)| state);
+        faults.take_while(|state| state.id.account == id.account).for_each(|state| state.forget(id));
     }
 
     /// When the next time of a fault is over.
@@ -426,16 +581,17 @@ impl Faults {
         self.ends.first().map(|(at, _)| *at)
     }
 
-    /// The fault whose time is over next. It is not returned again.
-    pub(crate) fn pop_end(&mut self) -> Option<ResourceId> {
+    /// The fault whose time is over next, and what it has afflicted. It is not returned again.
+    pub(crate) fn pop_end(&mut self) -> Option<(ResourceId, BTreeSet<ResourceId>)> {
         let (_, id) = self.ends.pop_first()?;
-        self.by_id.get_mut(&id).expect("a fault is removed with its end").has_ended = true;
-        Some(id)
+        let state = self.by_id.get_mut(&id).expect("a fault is removed with its end");
+        state.has_ended = true;
+        Some((id, std::mem::take(&mut state.afflicted)))
     }
 
     /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
-        let account = &call.subject.id.account;
+        let account = &call.subject.spec.id.account;
         let faults = self.by_id.range_mut(ResourceId::fault(account.as_str(), "")..).map(|(_, state)| state);
         let faults = faults.take_while(|state| state.id.account == *account);
         let mut verdict = Verdict::default();

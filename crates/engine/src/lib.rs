@@ -29,6 +29,7 @@
 //! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage
 //! or a zone stands for.
 
+mod affliction;
 mod backends;
 mod canonical;
 mod catalog;
@@ -50,6 +51,7 @@ mod selector;
 mod state;
 mod time;
 
+pub use affliction::Affliction;
 pub use catalog::{Catalog, Hardware, Image, InstanceType, Model};
 pub use census::Census;
 pub use config::{Config, Quotas, Zone};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::affliction::Affliction;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
@@ -163,6 +164,9 @@ pub enum Request {
         fault: Box<Fault>,
         /// What the fault did in an earlier process, for a fault that does not exist yet. It began now at the latest.
         record: FaultRecord,
+        /// The resources that the fault afflicted in an earlier process.
+        #[serde(default)]
+        afflicted: Vec<ResourceId>,
     },
     /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
     /// has the answer.
@@ -415,6 +419,13 @@ pub enum EventKind {
         stage: StageName,
         /// The cause.
         cause: String,
+    },
+    /// A fault afflicts the resource, or no longer does so.
+    Afflicted {
+        /// The name of the fault.
+        fault: String,
+        /// What is wrong with the resource. None if it is healed.
+        affliction: Option<Affliction>,
     },
     /// The update of this name has ended.
     Updated(String),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::affliction::Affliction;
 use crate::catalog::{Hardware, Model};
 use crate::identity::{DrawKey, Endpoint, ResourceId, StageName};
 use crate::latency::{Latency, Odds};
@@ -195,6 +196,9 @@ pub struct Resource {
     /// The backends of a load balancer by instance name, each with the stage that the instance must have reached to be
     /// in service. All these instances exist, in the load balancer's group.
     pub backends: BTreeMap<String, StageName>,
+    /// What is wrong with it, by the name of the fault.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub afflictions: BTreeMap<String, Affliction>,
     /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -227,9 +231,10 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
-        let backends = BTreeMap::new();
+        let (backends, afflictions) = (BTreeMap::new(), BTreeMap::new());
+        let (deleting, update) = (None, None);
         let mut resource =
-            Self { spec, hardware, generation, created, deleting: None, update: None, backends, progress };
+            Self { spec, hardware, generation, created, deleting, update, backends, afflictions, progress };
         resource.restore_instants(seed);
         resource.enter_ready_stages(seed);
         resource
@@ -260,9 +265,11 @@ impl Resource {
         self.stages().find_map(|(stage, state)| (stage == name).then_some(state))
     }
 
-    /// Whether the resource has reached a stage and is not being deleted.
+    /// Whether the resource has reached a stage, is not being deleted and is in service.
     pub(crate) fn runs(&self, stage: &StageName) -> bool {
-        self.deleting.is_none() && matches!(self.stage(stage), Some(StageState::Reached { .. }))
+        self.deleting.is_none()
+            && !self.is_down()
+            && matches!(self.stage(stage), Some(StageState::Reached { .. }))
     }
 
     /// Refuses an operation on a resource that is being deleted.
@@ -293,15 +300,19 @@ impl Resource {
 
     /// The next time at which this resource changes by itself.
     pub(crate) fn next_deadline(&self) -> Option<SimTime> {
-        let due = |progress: &Progress| match progress.state {
-            StageState::Running { due, .. } => Some(due),
-            StageState::Blocked | StageState::Reached { .. } | StageState::Failed { .. } => None,
+        let due = |(stage, progress): (&StageSpec, &Progress)| match progress.state {
+            StageState::Running { due, .. } if !self.is_held(&stage.name) => Some(due),
+            StageState::Running { .. }
+            | StageState::Blocked
+            | StageState::Reached { .. }
+            | StageState::Failed { .. } => None,
         };
+        let stages = self.spec.stages.iter().zip(&self.progress);
         let update = self.update.iter().filter_map(|update| match update.state {
             UpdateState::Running { due, .. } => Some(due),
             UpdateState::Over { .. } => None,
         });
-        self.deleting.or_else(|| self.progress.iter().filter_map(due).chain(update).min())
+        self.deleting.or_else(|| stages.filter_map(due).chain(update).min())
     }
 
     /// Ends the stages that are due by `now`, with the drawn result, and enters the stages that waited for them.
@@ -310,7 +321,8 @@ impl Resource {
         let mut events = Vec::new();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
             let StageState::Running { due: at, .. } = progress.state else { continue };
-            if at > now {
+            let is_held = self.afflictions.values().any(|affliction| affliction.holds.contains(&stage.name));
+            if at > now || is_held {
                 continue;
             }
             let id = &self.spec.id;

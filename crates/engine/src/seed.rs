@@ -31,6 +31,11 @@ pub(crate) enum Decision<'a> {
         /// The operation.
         operation: Verb,
     },
+    /// Whether a fault afflicts a resource.
+    Affliction {
+        /// The name of the fault.
+        fault: &'a str,
+    },
     /// How long a fault delays an operation.
     FaultDelay {
         /// The name of the fault.
@@ -73,6 +78,7 @@ impl Seed {
             Decision::Deletion => &["deletion", ""],
             Decision::Update(to) => &["update", to],
             Decision::Fault { fault, operation } => &["fault", fault, operation.as_str()],
+            Decision::Affliction { fault } => &["affliction", fault],
             Decision::FaultDelay { fault, operation } => &["fault-delay", fault, operation.as_str()],
         };
         parts.iter().for_each(|part| key.text(part));

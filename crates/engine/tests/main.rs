@@ -1,5 +1,6 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
+mod afflictions;
 mod cloud;
 mod faults;
 mod properties;

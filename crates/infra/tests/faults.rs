@@ -4,6 +4,7 @@ use nephele_api::cloud::v1alpha1::{Fault, FaultStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_cloud::Cloud;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::{Value, json};
 
@@ -202,6 +203,74 @@ async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over(
     world.api.eventually::<InMemoryCluster>("demo", "to be refused", refused).await;
     world.provisioned("demo").await;
     assert!(phase(&world, "f", "Expired").await.hits > Some(0));
+    world.stop().await;
+}
+
+/// Which machine it is was decided once. The Node is healed in the new process, too.
+#[tokio::test]
+async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
+    let world = started(51_700).await;
+    let mut machines = Vec::new();
+    for name in ["a", "b", "c"] {
+        machines.push(worker(&world, name).await);
+    }
+    for machine in &machines {
+        world.ready(machine).await;
+    }
+    let spec = json!({ "effect": { "notReady": {} }, "budget": { "skip": 1, "count": 1 } });
+    world.api.create(&fault("f", &spec)).await;
+    let before = hit(&world, "f", 1).await;
+    assert_eq!((before.matched, before.hits, before.machines.len()), (Some(2), Some(1), 1));
+    let world = world.restart_after(async {}).await;
+    for machine in &machines {
+        world.ready(machine).await;
+    }
+    let fourth = worker(&world, "d").await;
+    world.ready(&fourth).await;
+    let after = hit(&world, "f", 1).await;
+    assert_eq!((after.matched, after.hits, &after.machines), (Some(2), Some(1), &before.machines));
+    let name = &before.machines[0].name;
+    let wrong =
+        |cloud: &Cloud| cloud.observe_machine(&World::machine_id("demo", name)).map(|seen| seen.wrong);
+    world.until("the machine to be ill", |cloud| wrong(cloud).is_some_and(|wrong| !wrong.is_empty())).await;
+    world.api.delete::<Fault>("f").await;
+    world.until("the machine to be well", |cloud| wrong(cloud).is_some_and(|wrong| wrong.is_empty())).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
+    let world = started(51_800).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    begin(&world, "f", &json!({ "match": { "names": ["w"] }, "effect": { "vanish": {} } })).await;
+    let is_gone = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        reason(&status.conditions, types::VM_PROVISIONED) == Some("InstanceTerminated")
+    };
+    world.api.eventually::<InMemoryMachine>("w", "to be gone", is_gone).await;
+    world.api.delete::<Fault>("f").await;
+    let world = world.restart_after(async {}).await;
+    let other = worker(&world, "other").await;
+    world.ready(&other).await;
+    let object = world.api.eventually::<InMemoryMachine>("w", "to stay gone", is_gone).await;
+    assert!(object.spec.instance.is_some_and(|record| record.termination.is_some()));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone() {
+    let world = started(51_900).await;
+    begin(&world, "f", &json!({ "effect": { "hold": { "stage": "node" } } })).await;
+    let object = worker(&world, "w").await;
+    let message = "NodeProvisioned: Fault f holds the machine here";
+    let is_held = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        conditions::find(&status.conditions, types::READY).is_some_and(|ready| ready.message == message)
+    };
+    world.api.eventually::<InMemoryMachine>("w", "to be held", is_held).await;
+    world.api.delete::<Fault>("f").await;
+    world.ready(&object).await;
     world.stop().await;
 }
 

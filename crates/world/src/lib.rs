@@ -20,6 +20,7 @@
 
 pub mod audit;
 mod connection;
+mod fault;
 mod hub;
 pub mod memory;
 mod moves;

@@ -100,10 +100,12 @@ pub enum Step {
     Fault {
         /// The number of the cluster.
         cluster: u8,
-        /// Which operation it is about, among those that a Fault can name; all that change something otherwise.
+        /// Which operation it is about, among those that a Fault can name; all that change something otherwise. A fault
+        /// of machines has no operation.
         operation: u8,
-        /// Which reason the operation fails for, among those that a Fault can give; it is delayed otherwise.
-        reason: u8,
+        /// Which effect it has: an operation fails for one of the reasons that a Fault can give, or something happens to
+        /// machines, or else an operation is delayed.
+        effect: u8,
         /// The probability of a hit, in percent.
         percent: u8,
         /// How many hits there are; 0 means any number.
@@ -286,7 +288,7 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Fault {
         cluster,
         operation: draws.random_range(0..14),
-        reason: draws.random_range(0..10),
+        effect: draws.random_range(0..20),
         percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
         count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
         seconds: draws.random_range(1..120),

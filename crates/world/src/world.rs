@@ -12,7 +12,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use nephele_api::cloud::v1alpha1::{FAIL_REASONS, Fault, OPERATIONS};
+use nephele_api::cloud::v1alpha1::Fault;
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of};
 use crate::connection::{Conditions, Connection, Sent, Witness};
+use crate::fault;
 use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
@@ -274,21 +275,8 @@ impl<'a> World<'a> {
                 }
             }
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
-            Step::Fault { cluster, operation, reason, percent, count, seconds } => {
-                // Before, while and after machines boot.
-                let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
-                let effect = match FAIL_REASONS.get(usize::from(reason)) {
-                    Some(reason) => json!({ "fail": { "reason": reason, "retryAfter": retry_after } }),
-                    None => json!({ "delay": { "duration": "5s", "jitter": "1" } }),
-                };
-                let operations = OPERATIONS.get(usize::from(operation)).into_iter().collect::<Vec<_>>();
-                let budget = json!({
-                    "probability": if percent < 100 { format!("0.{percent:02}") } else { "1".to_owned() },
-                    "count": (count > 0).then_some(count),
-                    "for": format!("{seconds}s"),
-                });
-                let spec =
-                    json!({ "match": { "operations": operations }, "effect": effect, "budget": budget });
+            Step::Fault { cluster, operation, effect, percent, count, seconds } => {
+                let spec = fault::spec(operation, effect, percent, count, seconds);
                 self.fault(cluster, &spec).await;
             }
             Step::Note(cluster) => self.note(cluster).await,

@@ -6,6 +6,7 @@
 
 mod addons;
 mod base;
+mod conditions;
 mod kubeadm;
 mod node;
 mod static_pod;
@@ -20,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 pub use addons::DNS_IMAGE_TAG;
 pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
+pub(crate) use conditions::show_symptoms;
 pub(crate) use kubeadm::kubeadm;
 pub(crate) use node::{change_node, node};
 pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};

@@ -42,10 +42,6 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
         .iter()
         .map(|address| json!({"type": address.kind, "address": address.address}))
         .collect();
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-               "lastHeartbeatTime": now, "lastTransitionTime": now})
-    };
     let mut capacity = json!(capacity);
     capacity["hugepages-2Mi"] = "0".into();
     let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
@@ -66,12 +62,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
         "spec": spec,
         "status": {
             "addresses": addresses, "capacity": capacity, "allocatable": capacity,
-            "conditions": [
-                condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-                condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-            ],
+            "conditions": super::conditions::reported(&now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": node_info(scope, machine, &hardware),
         },

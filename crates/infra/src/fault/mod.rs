@@ -65,7 +65,7 @@ pub(crate) fn put_all(context: &Context) {
 fn put(context: &Context, object: &Fault) -> Option<String> {
     let id = id(object);
     let (put, mistake) = match validate(&object.spec) {
-        Ok(fault) => (context.cloud.put_fault(&id, fault, report::history(object.status.as_ref())), None),
+        Ok(fault) => (context.cloud.put_fault(&id, fault, report::history(object)), None),
         Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake.to_string())),
     };
     if let Err(error) = put {

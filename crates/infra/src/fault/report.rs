@@ -2,17 +2,28 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use nephele_api::cloud::v1alpha1::{self, Fault, FaultStatus};
+use kube::ResourceExt as _;
+use nephele_api::cloud::v1alpha1::{self, Fault, FaultStatus, FaultyMachine, MACHINES_MAX};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{FaultHistory, FaultHit, FaultObservation, FaultPhase};
+use nephele_cloud::{ClusterId, FaultHistory, FaultHit, FaultObservation, FaultPhase, MachineId};
 
 use crate::report::Report;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
-pub(super) fn history(status: Option<&FaultStatus>) -> Option<FaultHistory> {
-    let FaultStatus { start_time, matched, hits, .. } = status?;
+pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
+    let FaultStatus { start_time, matched, hits, machines, .. } = object.status.as_ref()?;
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
-    Some(FaultHistory { began: start_time.as_ref()?.0, matched: number(*matched), hits: number(*hits) })
+    let namespace = object.namespace().unwrap_or_default();
+    let machine = |FaultyMachine { cluster, name }: &FaultyMachine| {
+        let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
+        MachineId { cluster, name: name.clone() }
+    };
+    Some(FaultHistory {
+        began: start_time.as_ref()?.0,
+        matched: number(*matched),
+        hits: number(*hits),
+        machines: machines.iter().map(machine).collect(),
+    })
 }
 
 /// The status of a fault. `mistake` tells why the cloud cannot have it.
@@ -29,7 +40,7 @@ pub(super) fn status(
         return report.status;
     }
     report.set(condition(types::READY, conditions::TRUE, reasons::READY, ""));
-    let Some(FaultObservation { phase, began, matched, hits, last_hits }) = observed else {
+    let Some(FaultObservation { phase, began, matched, hits, last_hits, machines }) = observed else {
         return report.status;
     };
     let status = &mut report.status;
@@ -42,6 +53,9 @@ pub(super) fn status(
     status.start_time = Some(MicroTime(began));
     status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
     status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
+    let machines =
+        machines.into_iter().map(|MachineId { cluster, name }| FaultyMachine { cluster: cluster.name, name });
+    status.machines = machines.take(MACHINES_MAX).collect();
     // After a restart the cloud does not know earlier hits.
     let known = std::mem::take(&mut status.last_hits);
     let mut last_hits: Vec<_> = last_hits.into_iter().map(hit).collect();
@@ -68,7 +82,7 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
     let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
     v1alpha1::FaultHit {
         time: Some(Time(seconds)),
-        operation: operation.to_owned(),
+        operation: operation.unwrap_or_default().to_owned(),
         cluster: cluster.name,
         machine: machine.unwrap_or_default(),
     }
@@ -76,8 +90,6 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
 
 #[cfg(test)]
 mod tests {
-    use nephele_cloud::ClusterId;
-
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -86,22 +98,32 @@ mod tests {
 
     fn seen(second: i64) -> FaultHit {
         let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        FaultHit { at: at(second), operation: "CreateInstance", cluster, machine: Some("m".into()) }
+        FaultHit { at: at(second), operation: Some("CreateInstance"), cluster, machine: Some("m".into()) }
+    }
+
+    fn machine() -> MachineId {
+        MachineId {
+            cluster: ClusterId { namespace: "default".into(), name: "demo".into() },
+            name: "m".into(),
+        }
     }
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
-        Some(FaultObservation { phase: FaultPhase::Active, began: at(1), matched: hits + 2, hits, last_hits })
+        let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
+        Some(FaultObservation { phase, began, matched, hits, last_hits, machines: vec![machine()] })
     }
 
     #[test]
     fn what_a_fault_has_done_goes_on_over_a_restart() {
         let mut object = Fault::default();
-        assert_eq!(history(None), None);
+        object.metadata.namespace = Some("default".into());
+        assert_eq!(history(&object), None);
         let first = status(&object, None, observed(2, vec![seen(4), seen(3)]), at(5));
         assert_eq!((first.phase.as_str(), first.matched, first.hits), ("Active", Some(4), Some(2)));
         assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
-        assert_eq!(history(Some(&first)), Some(FaultHistory { began: at(1), matched: 4, hits: 2 }));
         object.status = Some(first);
+        let machines = vec![machine()];
+        assert_eq!(history(&object), Some(FaultHistory { began: at(1), matched: 4, hits: 2, machines }));
         // The cloud of a new process has the numbers of the status, but not the hits.
         let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
         assert_eq!(second.last_hits, [hit(seen(9)), hit(seen(4)), hit(seen(3))]);

@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use nephele_api::cloud::v1alpha1::{Delay, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec};
+use nephele_api::cloud::v1alpha1::{
+    Delay, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold, MACHINES_MAX,
+    NoSettings, Outage,
+};
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Budget, Effect, FailureReason, Fault, Latency, Matches, Odds, Requirement, Selector, Verb,
+    Budget, Effect, FailureReason, Fault, Latency, Matches, NodeCondition, Odds, Requirement, Selector,
+    Stage, Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -34,7 +38,16 @@ fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'st
 /// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
-    Ok(Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? })
+    let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
+    if fault.effect.affliction().is_some() {
+        if let Some(operation) = fault.matches.operations.first() {
+            return Err(mistake("match.operations", operation.as_str(), "for a fault of machines"));
+        }
+        if let Some(count) = fault.budget.count.filter(|count| *count > MACHINES_MAX as u64) {
+            return Err(mistake("budget.count", &count, "at most 100, for a fault of machines"));
+        }
+    }
+    Ok(fault)
 }
 
 fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
@@ -78,25 +91,62 @@ fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mist
 }
 
 fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
-    match wanted {
-        FaultEffect { fail: Some(Fail { reason, message, retry_after }), delay: None } => Ok(Effect::Fail {
-            reason: failure(reason)?,
-            message: message.clone(),
-            retry_after: match retry_after.as_str() {
-                "" => RETRY_AFTER,
-                text => duration("effect.fail.retryAfter", text)?.max(RETRY_AFTER_MIN),
-            },
-        }),
-        FaultEffect { fail: None, delay: Some(Delay { duration: base, jitter }) } => {
-            let base = duration("effect.delay.duration", base)?;
-            let fraction = fraction("effect.delay.jitter", jitter)?.unwrap_or_default();
-            Ok(Effect::Delay(Latency::Jittered { base, fraction }))
-        }
-        FaultEffect { fail: None, delay: None } => Err(mistake("effect", "{}", "exactly one effect")),
-        FaultEffect { fail: Some(_), delay: Some(_) } => {
-            Err(mistake("effect", "fail and delay", "exactly one effect"))
-        }
+    let FaultEffect { fail, delay, outage, not_ready, node_condition, freeze, vanish, hold } = wanted;
+    let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
+    let effects = [
+        fail.as_ref().map(failing),
+        delay.as_ref().map(delaying),
+        outage.as_ref().map(out_of_service),
+        not_ready.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::NotReady))),
+        node_condition.as_ref().map(|wanted| condition(wanted).map(Symptom::NodeCondition).map(afflict)),
+        freeze.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::Frozen))),
+        vanish.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::Vanished))),
+        hold.as_ref().map(|Hold { stage }| held(stage).map(Symptom::Held).map(afflict)),
+    ];
+    let mut set = effects.into_iter().flatten();
+    match (set.next(), set.next()) {
+        (Some(effect), None) => effect,
+        (None, _) => Err(mistake("effect", "{}", "exactly one effect")),
+        (Some(_), Some(_)) => Err(mistake("effect", "more than one", "exactly one effect")),
     }
+}
+
+fn failing(Fail { reason, message, retry_after }: &Fail) -> Result<Effect, Mistake> {
+    let retry_after = retry("effect.fail.retryAfter", retry_after)?;
+    Ok(Effect::Fail { reason: failure(reason)?, message: message.clone(), retry_after })
+}
+
+fn delaying(Delay { duration: base, jitter }: &Delay) -> Result<Effect, Mistake> {
+    let base = duration("effect.delay.duration", base)?;
+    let fraction = fraction("effect.delay.jitter", jitter)?.unwrap_or_default();
+    Ok(Effect::Delay(Latency::Jittered { base, fraction }))
+}
+
+fn out_of_service(Outage { retry_after }: &Outage) -> Result<Effect, Mistake> {
+    let retry_after = retry("effect.outage.retryAfter", retry_after)?;
+    Ok(Effect::Outage { affliction: Symptom::Frozen.affliction(), retry_after })
+}
+
+fn retry(field: &'static str, text: &str) -> Result<Duration, Mistake> {
+    if text.is_empty() { Ok(RETRY_AFTER) } else { Ok(duration(field, text)?.max(RETRY_AFTER_MIN)) }
+}
+
+fn condition(wanted: &FaultyCondition) -> Result<NodeCondition, Mistake> {
+    let FaultyCondition { kind, status, reason, message } = wanted;
+    if kind.is_empty() {
+        return Err(mistake("effect.nodeCondition.type", kind, "the type of a condition"));
+    }
+    if !["True", "False", "Unknown"].contains(&status.as_str()) {
+        return Err(mistake("effect.nodeCondition.status", status, "True, False or Unknown"));
+    }
+    let reason = if reason.is_empty() { "SimulatedFault" } else { reason };
+    let (kind, status, message) = (kind.clone(), status.clone(), message.clone());
+    Ok(NodeCondition { kind, status, reason: reason.to_owned(), message })
+}
+
+fn held(name: &str) -> Result<Stage, Mistake> {
+    let found = Stage::ALL.into_iter().find(|stage| stage.as_str() == name);
+    found.ok_or_else(|| mistake("effect.hold.stage", name, "a stage of a machine's start"))
 }
 
 fn failure(reason: &str) -> Result<FailureReason, Mistake> {
@@ -107,6 +157,7 @@ fn failure(reason: &str) -> Result<FailureReason, Mistake> {
         "InvalidImage" => Ok(FailureReason::InvalidImage),
         "Unauthorized" => Ok(FailureReason::Unauthorized),
         "InternalError" => Ok(FailureReason::InternalError),
+        "Unavailable" => Ok(FailureReason::Unavailable),
         "Timeout" => Ok(FailureReason::Timeout),
         "LostAnswer" => Ok(FailureReason::LostAnswer),
         other => Err(mistake("effect.fail.reason", other, "a reason")),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kube::{Api, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{CloudError, ClusterId, ClusterObservation, Hardware, MachineId, Software};
+use nephele_cloud::{
+    CloudError, ClusterId, ClusterObservation, Hardware, MachineId, MachineObservation, Software,
+};
 use nephele_kit::owner_machine;
 
 use super::{Error, software, validate};
@@ -24,6 +26,8 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     /// Whether the cloud has the machine.
     pub(super) exists: bool,
+    /// Whether its instance is gone and does not come back.
+    pub(super) has_vanished: bool,
     /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
     /// The offer of the cluster's SimulatedCloud; none before the cluster was reconciled.
@@ -65,13 +69,15 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
         let model = model(&object.spec.instance_type, image.as_deref().unwrap_or_default(), &version);
         context.describe(&id.namespace, offer.as_deref(), &model)
     });
+    let existing = context.cloud.observe_machine(&machine_id);
     Ok(Fetched {
         owned: owner.is_some(),
         machine,
         claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
         cluster: context.cluster(&id),
         observed,
-        exists: context.cloud.observe_machine(&machine_id).is_some(),
+        has_vanished: existing.as_ref().is_some_and(MachineObservation::has_vanished),
+        exists: existing.is_some(),
         offer,
         described,
         authorities_fault: context.authorities.fault(&id),

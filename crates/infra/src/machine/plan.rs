@@ -191,10 +191,12 @@ pub(super) enum Answered {
     Failed(String),
 }
 
-/// Whether the instance of a machine was terminated, or a user requests its termination. Without an instance there is
-/// nothing to terminate.
+/// Whether the instance of a machine was terminated, a fault made it vanish, or a user requests its termination. Without
+/// an instance there is nothing to terminate.
 fn is_terminated(object: &InMemoryMachine, wanted: &Wanted) -> bool {
-    object.termination().is_some() || (wanted.spec.started_at.is_some() && object.is_to_terminate())
+    object.termination().is_some()
+        || wanted.has_vanished
+        || (wanted.spec.started_at.is_some() && object.is_to_terminate())
 }
 
 /// What the machine waits for when an extension delays its creation.

@@ -103,7 +103,7 @@ fn observed_status(
     let stages = observed.stages.iter().map(|(stage, state)| {
         // After a restart the stage is restored with the time of this condition.
         let since = observed.reached(*stage).unwrap_or(now);
-        (stage_condition(*stage, state, booted.is_some()), since)
+        (stage_condition(*stage, state, booted.is_some(), observed.held_by(*stage)), since)
     });
     let mut report = Report::on(object, now).not_paused().stages(stages.collect());
     if let Some(updating) = updating(object) {
@@ -123,12 +123,18 @@ fn observed_status(
     status
 }
 
-fn stage_condition(stage: Stage, state: &StageObservation, booted: bool) -> Condition {
+/// The condition of a stage. `held_by` is the fault that keeps the machine from getting past it.
+fn stage_condition(stage: Stage, state: &StageObservation, booted: bool, held_by: Option<&str>) -> Condition {
     let kind = condition_type(stage);
     let unmet = |reason, message: &str| condition(kind, conditions::FALSE, reason, message);
     match state {
         StageObservation::Reached { .. } => condition(kind, conditions::TRUE, reasons::PROVISIONED, ""),
-        StageObservation::Waiting { .. } => unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
+        StageObservation::Waiting { .. } => match held_by {
+            None => unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
+            Some(fault) => {
+                unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, &format!("Fault {fault} holds the machine here"))
+            }
+        },
         StageObservation::Failed { cause } => unmet(reasons::STARTUP_FAILED, cause),
         StageObservation::Blocked if booted => unmet(reasons::WAITING_FOR_NODE_PROVISIONED, ""),
         StageObservation::Blocked => unmet(reasons::WAITING_FOR_VM_PROVISIONED, ""),

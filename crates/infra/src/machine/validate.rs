@@ -59,6 +59,8 @@ pub(super) struct Wanted {
     pub(super) provisioned: bool,
     /// Whether the cloud has the machine.
     pub(super) exists: bool,
+    /// Whether its instance is gone and does not come back.
+    pub(super) has_vanished: bool,
 }
 
 impl Wanted {
@@ -135,7 +137,7 @@ fn wanted(
     cluster_id: ClusterId,
     fetched: Fetched,
 ) -> Wanted {
-    let Fetched { exists, observed, offer, described, claims, authorities_fault, .. } = fetched;
+    let Fetched { exists, has_vanished, observed, offer, described, claims, authorities_fault, .. } = fetched;
     let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
@@ -167,6 +169,7 @@ fn wanted(
         simulated,
         provisioned: object.is_provisioned(),
         exists,
+        has_vanished,
     }
 }
 

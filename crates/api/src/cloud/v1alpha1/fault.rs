@@ -22,20 +22,27 @@ pub const OPERATIONS: [&str; 9] = [
     "DeregisterBackend",
 ];
 /// The reasons for which a fault can make an operation fail.
-pub const FAIL_REASONS: [&str; 8] = [
+pub const FAIL_REASONS: [&str; 9] = [
     "InsufficientCapacity",
     "QuotaExceeded",
     "Throttled",
     "InvalidImage",
     "Unauthorized",
     "InternalError",
+    "Unavailable",
     "Timeout",
     "LostAnswer",
 ];
 /// The phases of a fault.
 const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
 
-/// What goes wrong in the clouds of a namespace: which operations a fault is about, what happens to them, and how often.
+/// The stages of a machine's start that a fault can hold.
+pub const HELD_STAGES: [&str; 4] = ["vm", "node", "etcd", "apiServer"];
+/// The longest list of machines in a status, and the highest count of a fault of machines: after a restart, the status
+/// says which machines were hit.
+pub const MACHINES_MAX: usize = 100;
+
+/// What goes wrong in the clouds of a namespace: what a fault is about, what happens, and how often.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -46,7 +53,7 @@ const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Makes operations of the simulated cloud fail or wait, for the clusters of its namespace. When it is deleted, the cloud works again.",
+    doc = "Makes operations of the simulated cloud fail or wait, or machines misbehave, for the clusters of its namespace. When it is deleted, they work again.",
     printcolumn(
         name = "Phase",
         type_ = "string",
@@ -57,7 +64,7 @@ const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
         name = "Hits",
         type_ = "integer",
         json_path = ".status.hits",
-        description = "How many operations it has hit"
+        description = "How many operations or machines it has hit"
     ),
     printcolumn(
         name = "Age",
@@ -67,20 +74,28 @@ const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
     )
 )]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["effect"]))]
+#[schemars(extend("required" = ["effect"], "x-kubernetes-validations" = [
+    schema::rule(
+        "has(self.effect.fail) || has(self.effect.delay) || !has(self.match) || !has(self.match.operations)",
+        "match.operations can only be set with the effects fail and delay",
+    ),
+    schema::rule(
+        "has(self.effect.fail) || has(self.effect.delay) || !has(self.budget) || !has(self.budget.count) || self.budget.count <= 100",
+        "budget.count can be at most 100 for a fault of machines",
+    ),
+]))]
 pub struct FaultSpec {
-    /// The operations that the fault is about. An operation has to fit every field. A field that is left out fits every
-    /// operation.
+    /// What the fault is about. An operation or a machine has to fit every field. A field that is left out fits all.
     #[serde(rename = "match", skip_serializing_if = "is_default")]
     pub matches: FaultMatch,
-    /// What happens to these operations.
+    /// What happens.
     pub effect: FaultEffect,
-    /// How often it happens. By default, every operation is hit, until the fault is deleted.
+    /// How often it happens. By default, every operation or machine is hit, until the fault is deleted.
     #[serde(skip_serializing_if = "is_default")]
     pub budget: FaultBudget,
 }
 
-/// The operations that a fault is about.
+/// The operations or machines that a fault is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultMatch {
@@ -116,19 +131,87 @@ pub struct FaultMatch {
     pub machine_selector: Option<serde_json::Value>,
 }
 
-/// What happens to an operation: exactly one of these.
+/// What happens: exactly one of these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::rule("has(self.fail) != has(self.delay)", "exactly one effect has to be set"),
+    schema::rule(
+        "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
+         has(self.freeze), has(self.vanish), has(self.hold)].filter(set, set).size() == 1",
+        "exactly one effect has to be set",
+    ),
 ]))]
 pub struct FaultEffect {
-    /// The cloud refuses it.
+    /// The cloud refuses an operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail: Option<Fail>,
-    /// It takes longer.
+    /// An operation takes longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Delay>,
+    /// A part of the cloud is down, such as a zone: the machines there freeze, and the cloud creates no new ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Outage>,
+    /// The kubelet stops: the Node of the machine is unreachable. Everything else on the machine works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<NoSettings>,
+    /// The Node of the machine has a condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_condition: Option<FaultyCondition>,
+    /// The machine runs, but nothing on it answers: the kubelet, the API server and etcd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freeze: Option<NoSettings>,
+    /// The instance is gone and does not come back, also after the fault is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vanish: Option<NoSettings>,
+    /// The machine does not get past a stage of its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+}
+
+/// An effect without settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NoSettings {}
+
+/// A part of the cloud is down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Outage {
+    /// When the manager tries again to create a machine; by default after 5s, and after 100ms at the earliest.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 32), regex(pattern = DURATION_PATTERN))]
+    pub retry_after: String,
+}
+
+/// A condition that the Node of a machine has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["type", "status"]))]
+pub struct FaultyCondition {
+    /// Its type, such as DiskPressure or KernelDeadlock.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub kind: String,
+    /// Its status.
+    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
+    pub status: String,
+    /// Its reason; by default SimulatedFault.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256), regex(pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
+    pub reason: String,
+    /// Its message. The name of the fault is added.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 256))]
+    pub message: String,
+}
+
+/// A machine does not get past a stage of its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["stage"]))]
+pub struct Hold {
+    /// The stage. With node, the machine boots but never joins its cluster.
+    #[schemars(extend("enum" = HELD_STAGES))]
+    pub stage: String,
 }
 
 /// The cloud refuses an operation.
@@ -164,7 +247,7 @@ pub struct Delay {
     pub jitter: String,
 }
 
-/// How often a fault hits the operations that it is about.
+/// How often a fault hits what it is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultBudget {
@@ -172,7 +255,7 @@ pub struct FaultBudget {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32), regex(pattern = JITTER_PATTERN))]
     pub probability: String,
-    /// How many operations pass before the first hit; by default 0.
+    /// How many operations or machines are spared before the first hit; by default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub skip: Option<i32>,
@@ -198,7 +281,7 @@ pub struct FaultStatus {
     /// When it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
-    /// How many operations it has matched while it was active.
+    /// How many operations or machines it has matched while it was active.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub matched: Option<i64>,
@@ -211,26 +294,45 @@ pub struct FaultStatus {
     #[schemars(length(max = 10))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub last_hits: Vec<FaultHit>,
+    /// The machines on which it has an effect now; the first hundred.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MACHINES_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub machines: Vec<FaultyMachine>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
+/// A machine on which a fault has an effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["cluster", "name"]))]
+pub struct FaultyMachine {
+    /// Its cluster.
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster: String,
+    /// The name of its InMemoryMachine.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
 /// A hit of a fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["time", "operation", "cluster"]))]
+#[schemars(extend("required" = ["time", "cluster"]))]
 pub struct FaultHit {
     /// When it was.
     pub time: Option<Time>,
-    /// The operation.
+    /// The operation. It is not set when the fault hit a machine that exists.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = OPERATIONS))]
     pub operation: String,
     /// The cluster of the machine or load balancer.
     #[schemars(length(min = 1, max = 253))]
     pub cluster: String,
-    /// The machine, for an operation on a machine.
+    /// The machine. It is not set for an operation on a load balancer.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub machine: String,

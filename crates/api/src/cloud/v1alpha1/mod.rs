@@ -11,7 +11,7 @@ pub use cloud_extension_config::{
 };
 pub use fault::{
     Delay, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
-    OPERATIONS,
+    FaultyCondition, FaultyMachine, HELD_STAGES, Hold, MACHINES_MAX, NoSettings, OPERATIONS, Outage,
 };
 pub use simulated_cloud::{
     Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,

@@ -1,4 +1,4 @@
-use nephele_api::cloud::v1alpha1::{FAIL_REASONS, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use serde_json::json;
 
 use super::*;
@@ -68,6 +68,31 @@ fn every_field_has_its_meaning() {
     assert_eq!(read(spec), Ok(expected));
 }
 
+#[test]
+fn every_effect_on_machines_has_its_symptom() {
+    let effect = |effect: Value| read(json!({ "effect": effect })).expect("valid").effect;
+    let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
+    assert_eq!(effect(json!({ "notReady": {} })), afflict(Symptom::NotReady));
+    assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
+    assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
+    for (name, stage) in HELD_STAGES.into_iter().zip(Stage::ALL) {
+        assert_eq!(effect(json!({ "hold": { "stage": name } })), afflict(Symptom::Held(stage)));
+    }
+    let pressure = NodeCondition {
+        kind: "DiskPressure".into(),
+        status: "True".into(),
+        reason: "SimulatedFault".into(),
+        message: String::new(),
+    };
+    assert_eq!(
+        effect(json!({ "nodeCondition": { "type": "DiskPressure", "status": "True" } })),
+        afflict(Symptom::NodeCondition(pressure))
+    );
+    let outage =
+        Effect::Outage { affliction: Symptom::Frozen.affliction(), retry_after: Duration::from_secs(5) };
+    assert_eq!(effect(json!({ "outage": {} })), outage);
+}
+
 /// The schema lists the same words as the cloud.
 #[test]
 fn every_operation_and_reason_of_the_schema_is_known() {
@@ -84,7 +109,7 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (json!({ "effect": {} }), r#"spec.effect: "{}" is not exactly one effect"#),
         (
             json!({ "effect": { "fail": { "reason": "Throttled" }, "delay": { "duration": "1s" } } }),
-            r#"spec.effect: "fail and delay" is not exactly one effect"#,
+            r#"spec.effect: "more than one" is not exactly one effect"#,
         ),
         (
             json!({ "effect": { "fail": { "reason": "Tired" } } }),
@@ -101,6 +126,26 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "delay": { "duration": "1s", "jitter": "2" } } }),
             r#"spec.effect.delay.jitter: "2" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": { "hold": { "stage": "grub" } } }),
+            r#"spec.effect.hold.stage: "grub" is not a stage of a machine's start"#,
+        ),
+        (
+            json!({ "effect": { "outage": { "retryAfter": "soon" } } }),
+            r#"spec.effect.outage.retryAfter: "soon" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "nodeCondition": { "type": "Dead", "status": "Yes" } } }),
+            r#"spec.effect.nodeCondition.status: "Yes" is not True, False or Unknown"#,
+        ),
+        (
+            json!({ "effect": { "freeze": {} }, "match": { "operations": ["CreateInstance"] } }),
+            r#"spec.match.operations: "CreateInstance" is not for a fault of machines"#,
+        ),
+        (
+            json!({ "effect": { "vanish": {} }, "budget": { "count": 101 } }),
+            r#"spec.budget.count: "101" is not at most 100, for a fault of machines"#,
         ),
         (
             json!({ "effect": fail(), "match": { "operations": ["Reboot"] } }),

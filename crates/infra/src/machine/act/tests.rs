@@ -35,6 +35,7 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
         software: Software { version: "v1.36.3".into(), ..Software::default() },
         update: None,
         deleting: false,
+        wrong: BTreeMap::new(),
     }
 }
 

@@ -42,6 +42,7 @@ fn wanted(role: Role) -> Wanted {
         simulated: Simulated::Yes,
         provisioned: false,
         exists: false,
+        has_vanished: false,
     }
 }
 
@@ -262,6 +263,8 @@ fn an_instance_vanishes_once_it_is_there_and_stays_gone_whatever_changes_later()
     assert_eq!(noted(&asked, &begun), Some(false));
     // There is no instance yet.
     assert_eq!(noted(&asked, &wanted(Role::Worker)), None);
+    // A fault made it vanish.
+    assert_eq!(noted(&object(), &Wanted { has_vanished: true, ..begun.clone() }), Some(false));
     let mut gone = object();
     let termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
     let instance = InstanceRecord { machine: "m".into(), termination, ..InstanceRecord::default() };

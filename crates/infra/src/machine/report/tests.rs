@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
 use nephele_api::infrastructure::v1beta2::update;
@@ -42,6 +44,7 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
         software: Software::default(),
         update: None,
         deleting: false,
+        wrong: BTreeMap::new(),
     }
 }
 

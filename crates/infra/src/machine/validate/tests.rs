@@ -72,6 +72,7 @@ fn expected(role: Role) -> Wanted {
         simulated: Simulated::No,
         provisioned: false,
         exists: false,
+        has_vanished: false,
     }
 }
 

@@ -1,0 +1,81 @@
+//! What a fault does to machines: how the cloud and the engine see it.
+
+use std::collections::BTreeSet;
+
+use nephele_engine::{Affliction, ResourceKind};
+use serde::{Deserialize, Serialize};
+
+use crate::identity::Stage;
+
+/// What is wrong with a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Symptom {
+    /// The kubelet does not report any more. Everything else on the machine works.
+    NotReady,
+    /// The Node has this condition.
+    NodeCondition(NodeCondition),
+    /// The machine runs, but nothing on it answers: kubelet, API server and etcd.
+    Frozen,
+    /// The instance is gone and does not come back.
+    Vanished,
+    /// The machine does not get past a stage of its start.
+    Held(Stage),
+}
+
+/// A condition of a Node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCondition {
+    /// Its type, such as `DiskPressure`.
+    pub kind: String,
+    /// Its status: `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Its reason.
+    pub reason: String,
+    /// Its message.
+    pub message: String,
+}
+
+impl Symptom {
+    /// What the engine has to know.
+    #[must_use]
+    pub fn affliction(&self) -> Affliction {
+        let holds = match self {
+            Self::Held(stage) => BTreeSet::from([stage.name()]),
+            // Nothing more happens on such a machine.
+            Self::Vanished => Stage::ALL.iter().map(|stage| stage.name()).collect(),
+            Self::Frozen | Self::NotReady | Self::NodeCondition(_) => BTreeSet::new(),
+        };
+        Affliction {
+            of: ResourceKind::Instance,
+            symptom: serde_json::to_string(self).expect("no map, no foreign type"),
+            holds,
+            is_down: matches!(self, Self::Frozen | Self::Vanished),
+            is_final: *self == Self::Vanished,
+        }
+    }
+
+    /// The symptom of an affliction that was made by [`Symptom::affliction`].
+    pub(crate) fn of(affliction: &Affliction) -> Option<Self> {
+        serde_json::from_str(&affliction.symptom).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_symptom_reads_back() {
+        let condition = NodeCondition {
+            kind: "DiskPressure".into(),
+            status: "True".into(),
+            reason: "Full".into(),
+            message: "\"quoted\"".into(),
+        };
+        let others =
+            [Symptom::NotReady, Symptom::Frozen, Symptom::Vanished, Symptom::NodeCondition(condition)];
+        for symptom in Stage::ALL.map(Symptom::Held).into_iter().chain(others) {
+            assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
+        }
+    }
+}

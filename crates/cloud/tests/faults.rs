@@ -1,0 +1,82 @@
+//! What a fault does to machines that run, as clients of their cluster see it.
+
+use nephele_cloud::{Budget, Cloud, Effect, Fault, FaultId, MachineId, Matches, Role, Symptom};
+use serde_json::Value;
+
+use crate::support::{self, ECDSA, Http, World, admin, client_tls, machine};
+
+fn id(name: &str) -> FaultId {
+    FaultId { namespace: "default".into(), name: name.into() }
+}
+
+/// A fault of the machine of this name.
+fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
+    let matches = Matches { names: [machine.to_owned()].into(), ..Matches::default() };
+    let effect = Effect::Afflict(symptom.affliction());
+    cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
+}
+
+fn ready(node: &Value) -> (String, Vec<String>) {
+    let conditions = node["status"]["conditions"].as_array().expect("a list");
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready").expect("a condition");
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let keys = taints.filter_map(|taint| taint["key"].as_str());
+    let unreachable = keys.filter(|key| key.starts_with("node.kubernetes.io/")).map(str::to_owned);
+    (ready["status"].as_str().unwrap_or_default().to_owned(), unreachable.collect())
+}
+
+#[tokio::test]
+async fn a_frozen_machine_is_silent_until_it_is_healed() {
+    let world = World::start(30_900..=30_909);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("frozen", authorities);
+    let cloud = &world.cloud;
+    for name in ["one", "two"] {
+        support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
+    }
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let unreachable = vec!["node.kubernetes.io/unreachable".to_owned(); 2];
+    let (_, healthy) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&healthy), ("True".to_owned(), vec![]));
+
+    put(cloud, "f", "one", &Symptom::Frozen);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node), ("Unknown".to_owned(), unreachable));
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
+    let (_, other) = http.get("/api/v1/nodes/two").await.unwrap();
+    assert_eq!(ready(&other), ("True".to_owned(), vec![]));
+    let hit = MachineId { cluster: cluster.clone(), name: "one".into() };
+    assert_eq!(cloud.observe_fault(&id("f")).unwrap().machines, [hit]);
+
+    cloud.delete_fault(&id("f")).unwrap();
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 2);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node), ("True".to_owned(), vec![]));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
+    let world = World::start(30_910..=30_919);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("vanished", authorities);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
+    let worker = machine(&cluster, "worker", Role::Worker);
+    let worker_id = worker.id.clone();
+    support::provide(cloud, worker).unwrap();
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "worker"]);
+
+    put(cloud, "f", "worker", &Symptom::Vanished);
+    assert!(cloud.observe_machine(&worker_id).unwrap().has_vanished());
+    assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
+    cloud.delete_fault(&id("f")).unwrap();
+    assert!(cloud.observe_machine(&worker_id).unwrap().has_vanished());
+    assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
+    world.stop().await;
+}

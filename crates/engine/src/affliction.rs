@@ -1,0 +1,179 @@
+//! Afflictions: what is wrong with resources that faults have hit.
+//!
+//! ```text
+//!   PutFault ──▶ all resources of the account, by set and number ─┐
+//!   Create, Adopt ──▶ the resource                                ├─▶ decided once: hit, or spared
+//!                                                                 ▼
+//!                                          hit: Afflicted ─▶ stages wait, backends are out of service
+//!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┘
+//! ```
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Engine, load_balancer_of, reschedule};
+use crate::fault::{FaultState, Subject};
+use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::operation::{Event, EventKind};
+use crate::resource::{Resource, StageState};
+use crate::time::SimTime;
+
+/// What is wrong with a resource until it is healed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Affliction {
+    /// The kind of resource that can have it.
+    pub of: ResourceKind,
+    /// What is wrong, for those who show it. The engine gives it no meaning.
+    pub symptom: String,
+    /// The stages that are not reached before it is healed.
+    pub holds: BTreeSet<StageName>,
+    /// Whether an instance with it is out of service at its load balancers.
+    pub is_down: bool,
+    /// Whether it stays for as long as the resource exists.
+    pub is_final: bool,
+}
+
+impl Engine {
+    /// Lets the faults of its account decide about a resource that is new or was changed. An adopted resource existed
+    /// before, so most faults have decided about it before.
+    pub(crate) fn afflict(&mut self, at: SimTime, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
+        // Almost every cloud has no faults at almost every time.
+        if self.faults.is_empty() {
+            return Vec::new();
+        }
+        let faults = self.faults.afflicting(&id.account);
+        let mut resources = vec![id.clone()];
+        if id.kind == ResourceKind::LoadBalancer {
+            // It has the labels of its group.
+            let beside = |other: &ResourceId| {
+                other != id && (&other.account, &other.group) == (&id.account, &id.group)
+            };
+            resources.extend(self.in_order(&id.account).into_iter().filter(beside));
+        }
+        let mut events = Vec::new();
+        for fault in &faults {
+            for id in &resources {
+                events.extend(self.decide(at, fault, id, is_adopted));
+            }
+        }
+        events
+    }
+
+    /// Lets a fault that is new or was changed decide about all resources of its account.
+    pub(crate) fn afflict_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
+        let mut events = Vec::new();
+        for id in self.in_order(&fault.account) {
+            events.extend(self.decide(at, fault, &id, false));
+        }
+        events
+    }
+
+    /// Heals what a fault has hit that has no effect any more.
+    pub(crate) fn heal(&mut self, at: SimTime, fault: &str, afflicted: &BTreeSet<ResourceId>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for id in afflicted {
+            events.extend(self.set_affliction(at, id, fault, None));
+        }
+        events
+    }
+
+    /// The resources of an account, ordered by group, set and number, so that a fault with a budget hits the same ones
+    /// in every run. Names of instances are random.
+    fn in_order(&self, account: &str) -> Vec<ResourceId> {
+        let first = ResourceId::first(account, "", ResourceKind::Instance);
+        let resources = self.resources.range(first..).map(|(_, resource)| &resource.spec);
+        let mut resources: Vec<_> = resources.take_while(|spec| spec.id.account == account).collect();
+        resources.sort_by_key(|spec| (&spec.id.group, spec.id.kind, &spec.draw_key, &spec.id.name));
+        resources.into_iter().map(|spec| spec.id.clone()).collect()
+    }
+
+    /// Lets a fault decide about a resource.
+    fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
+        let Self { resources, faults, seed, .. } = &mut *self;
+        let Some(resource) = resources.get(id).filter(|found| found.deleting.is_none()) else {
+            return Vec::new();
+        };
+        let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
+        let subject = Subject { spec: &resource.spec, group };
+        let wanted = faults.decide(fault, &subject, at, is_adopted, seed);
+        self.set_affliction(at, id, &fault.name, wanted)
+    }
+
+    /// Sets what is wrong with a resource because of a fault.
+    fn set_affliction(
+        &mut self,
+        at: SimTime,
+        id: &ResourceId,
+        fault: &str,
+        wanted: Option<Affliction>,
+    ) -> Vec<Event> {
+        let Some(resource) = self.resources.get_mut(id) else { return Vec::new() };
+        let known = resource.afflictions.get(fault);
+        if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
+            return Vec::new();
+        }
+        let (before, ran, held) =
+            (resource.next_deadline(), resource.running_stages(), resource.held_stages());
+        match &wanted {
+            Some(affliction) => drop(resource.afflictions.insert(fault.to_owned(), affliction.clone())),
+            None => drop(resource.afflictions.remove(fault)),
+        }
+        resource.resume(at, &held);
+        resource.generation += 1;
+        let kind = EventKind::Afflicted { fault: fault.to_owned(), affliction: wanted };
+        let event = Event { at, id: id.clone(), generation: resource.generation, kind };
+        reschedule(&mut self.deadlines, before, resource);
+        let runs = resource.running_stages();
+        let mut events = vec![event];
+        if runs.is_empty() {
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendOutOfService, &ran));
+        } else if ran.is_empty() {
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &runs));
+        }
+        events
+    }
+}
+
+impl Resource {
+    /// Whether it is out of service, whatever stages it has reached.
+    pub(crate) fn is_down(&self) -> bool {
+        self.afflictions.values().any(|affliction| affliction.is_down)
+    }
+
+    /// Whether a stage is not reached although its time has come.
+    pub(crate) fn is_held(&self, stage: &StageName) -> bool {
+        self.afflictions.values().any(|affliction| affliction.holds.contains(stage))
+    }
+
+    /// The stages that are not reached although their time may have come.
+    fn held_stages(&self) -> BTreeSet<StageName> {
+        self.afflictions.values().flat_map(|affliction| affliction.holds.iter().cloned()).collect()
+    }
+
+    /// The stages that it has reached, if it is in service.
+    pub(crate) fn running_stages(&self) -> Vec<StageName> {
+        if self.deleting.is_some() || self.is_down() { Vec::new() } else { self.reached_stages() }
+    }
+
+    /// Lets stages that were held until now end at the earliest now.
+    fn resume(&mut self, now: SimTime, held: &BTreeSet<StageName>) {
+        for index in 0..self.progress.len() {
+            let stage = &self.spec.stages[index].name;
+            if !held.contains(stage) || self.is_held(stage) {
+                continue;
+            }
+            if let StageState::Running { due, .. } = &mut self.progress[index].state {
+                *due = (*due).max(now);
+            }
+        }
+    }
+}
+
+impl FaultState {
+    /// What is wrong with the resources that it hits. None for a fault of operations.
+    #[must_use]
+    pub fn affliction(&self) -> Option<&Affliction> {
+        self.fault.effect.affliction()
+    }
+}

@@ -1,0 +1,242 @@
+//! What faults do to running resources, and that it heals.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
+use crate::faults::{fault, put, script};
+use nephele_engine::{
+    Affliction, Budget, CloudError, DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord,
+    Journal, Latency, Matches, Odds, Outcome, Record, Request, ResourceId, ResourceKind, ResourceSpec,
+    SimTime, StageState,
+};
+use proptest::prelude::*;
+
+/// Nothing is wrong yet.
+fn odd() -> Affliction {
+    Affliction {
+        of: ResourceKind::Instance,
+        symptom: "odd".into(),
+        holds: BTreeSet::new(),
+        is_down: false,
+        is_final: false,
+    }
+}
+
+fn afflicting(affliction: Affliction) -> Fault {
+    let (matches, budget) = (Matches::default(), Budget::default());
+    Fault { matches, effect: Effect::Afflict(affliction), budget }
+}
+
+/// A machine with a number in a set, whose name says nothing about the number.
+fn numbered(ordinal: u32, prefix: &str) -> ResourceSpec {
+    let draw_key = Some(DrawKey { set: "md".into(), ordinal });
+    ResourceSpec { draw_key, ..machine(&format!("{prefix}{}", (ordinal * 7) % 10), &Latency::ZERO) }
+}
+
+/// The numbers of the machines that are afflicted.
+fn afflicted(engine: &Engine) -> Vec<u32> {
+    let afflicted = engine.resources().filter(|resource| !resource.afflictions.is_empty());
+    let mut numbers: Vec<_> =
+        afflicted.filter_map(|resource| Some(resource.spec.draw_key.as_ref()?.ordinal)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn in_service(engine: &Engine) -> Vec<&str> {
+    engine.in_service(&load_balancer("lb")).collect()
+}
+
+#[test]
+fn a_machine_that_is_down_gets_no_requests_until_the_fault_is_deleted() {
+    let mut engine = engine();
+    let balancer = Request::Create(ResourceSpec::new(load_balancer("lb")));
+    for request in
+        [Request::Create(machine("m", &Latency::ZERO)), balancer, register("lb", "m", "api-server")]
+    {
+        ask(&mut engine, at(0), request).unwrap();
+    }
+    assert_eq!(
+        in_service(&{
+            engine.poll(at(1));
+            engine.clone()
+        }),
+        ["m"]
+    );
+    let down = Affliction { is_down: true, ..odd() };
+    ask(&mut engine, at(2), put("f", afflicting(down.clone()))).unwrap();
+    assert_eq!(engine.get(&id("m")).unwrap().afflictions, BTreeMap::from([("f".to_owned(), down.clone())]));
+    assert_eq!(in_service(&engine), [""; 0]);
+    ask(&mut engine, at(3), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(in_service(&engine), ["m"]);
+    let kinds: Vec<_> = engine.poll(at(3)).into_iter().map(|event| (event.at, event.kind)).collect();
+    let changed = |affliction| EventKind::Afflicted { fault: "f".into(), affliction };
+    assert_eq!(
+        kinds,
+        [
+            (at(2), changed(Some(down))),
+            (at(2), EventKind::BackendOutOfService("m".into())),
+            (at(3), changed(None)),
+            (at(3), EventKind::BackendInService("m".into())),
+        ]
+    );
+}
+
+#[test]
+fn a_stage_that_is_held_ends_when_the_fault_is_over() {
+    let mut engine = engine();
+    let budget = Budget { lasts: Some(Duration::from_secs(60)), ..Budget::default() };
+    let held = Affliction { holds: BTreeSet::from(["node".into()]), ..odd() };
+    ask(&mut engine, at(0), put("f", Fault { budget, ..afflicting(held) })).unwrap();
+    ask(&mut engine, at(0), Request::Create(machine("m", &Latency::Fixed(Duration::from_secs(10))))).unwrap();
+    engine.poll(at(50));
+    let state = |engine: &Watched| {
+        let stages = engine.get(&id("m")).unwrap().stages();
+        stages.map(|(name, state)| (name.as_str().to_owned(), state.clone())).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(state(&engine)["vm"], StageState::Reached { at: at(10) });
+    assert_eq!(state(&engine)["node"], StageState::Running { since: at(10), due: at(20) });
+    engine.poll(at(100));
+    assert_eq!(state(&engine)["node"], StageState::Reached { at: at(60) });
+    assert_eq!(state(&engine)["etcd"], StageState::Reached { at: at(70) });
+}
+
+#[test]
+fn an_outage_refuses_new_machines_and_lets_the_old_ones_be_deleted() {
+    let mut engine = engine();
+    let in_zone =
+        |name: &str, zone: &str| ResourceSpec { zone: Some(zone.into()), ..machine(name, &Latency::ZERO) };
+    for (name, zone) in [("a1", "a"), ("b1", "b")] {
+        ask(&mut engine, at(0), Request::Create(in_zone(name, zone))).unwrap();
+    }
+    let down = Affliction { is_down: true, ..odd() };
+    let effect = Effect::Outage { affliction: down, retry_after: Duration::from_secs(7) };
+    let matches = Matches { zones: BTreeSet::from(["a".into()]), ..Matches::default() };
+    ask(&mut engine, at(1), put("f", Fault { matches, effect, budget: Budget::default() })).unwrap();
+    let refused = ask(&mut engine, at(1), Request::Create(in_zone("a2", "a"))).unwrap_err();
+    let expected = CloudError::Fault {
+        fault: "f".into(),
+        reason: FailureReason::Unavailable,
+        message: String::new(),
+        retry_after: Duration::from_secs(7),
+    };
+    assert_eq!((refused.to_string(), refused), ("the cloud is not available (Fault f)".into(), expected));
+    ask(&mut engine, at(1), Request::Create(in_zone("b2", "b"))).unwrap();
+    let down = |name| !engine.get(&id(name)).unwrap().afflictions.is_empty();
+    assert_eq!(["a1", "b1", "b2"].map(down), [true, false, false]);
+    assert_eq!(ask(&mut engine, at(2), Request::Delete(id("a1"))), Ok(Outcome::Accepted));
+}
+
+#[test]
+fn what_is_final_stays() {
+    let mut engine = engine();
+    let gone = Affliction { is_final: true, ..odd() };
+    ask(&mut engine, at(0), put("f", afflicting(gone.clone()))).unwrap();
+    ask(&mut engine, at(0), Request::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(engine.get(&id("m")).unwrap().afflictions, BTreeMap::from([("f".to_owned(), gone)]));
+}
+
+/// As after a restart of the manager: the status of the Fault says which machines it hit.
+#[test]
+fn after_a_restart_the_same_machines_are_afflicted() {
+    let budget = Budget { skip: 1, count: Some(2), ..Budget::default() };
+    let fault_of = Fault { budget, ..afflicting(odd()) };
+    let mut engine = engine();
+    for ordinal in 0..5 {
+        ask(&mut engine, at(0), Request::Create(numbered(ordinal, "m"))).unwrap();
+    }
+    ask(&mut engine, at(1), put("f", fault_of.clone())).unwrap();
+    assert_eq!(afflicted(&engine), [1, 2]);
+    let state = engine.fault(&fault("f")).unwrap();
+    assert_eq!(state.record, FaultRecord { began: at(1), matched: 3, hits: 2 });
+    let mut after = self::engine();
+    let afflicted_before = state.afflicted.iter().cloned().collect();
+    let put = Request::PutFault {
+        id: fault("f"),
+        fault: Box::new(fault_of),
+        record: state.record,
+        afflicted: afflicted_before,
+    };
+    ask(&mut after, at(9), put).unwrap();
+    // Adopted in another order.
+    for ordinal in [4, 2, 0, 3, 1] {
+        let (spec, reached) = (numbered(ordinal, "m"), BTreeMap::new());
+        ask(&mut after, at(9), Request::Adopt { spec, created: at(0), reached, hardware: None }).unwrap();
+    }
+    assert_eq!(afflicted(&after), [1, 2]);
+    assert_eq!(after.fault(&fault("f")).unwrap().record, state.record, "nothing is counted twice");
+    // A new machine is not hit: the fault is exhausted.
+    ask(&mut after, at(9), Request::Create(numbered(5, "m"))).unwrap();
+    assert_eq!(afflicted(&after), [1, 2]);
+}
+
+proptest! {
+    /// The machines are hit by their set and number, whatever their names are and in whatever order they came.
+    #[test]
+    fn the_same_machines_are_afflicted_in_any_order(
+        odds in 0.0..1.0f64, skip in 0..3u64, count in prop::option::of(0..4u64),
+        order in Just((0u32..10).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let hit = |order: &[u32], prefix: &str| {
+            let mut engine = engine();
+            for ordinal in order {
+                ask(&mut engine, at(0), Request::Create(numbered(*ordinal, prefix))).unwrap();
+            }
+            let budget = Budget { probability: Odds::new(odds), skip, count, ..Budget::default() };
+            ask(&mut engine, at(1), put("f", Fault { budget, ..afflicting(odd()) })).unwrap();
+            afflicted(&engine)
+        };
+        let ordered: Vec<_> = (0..10).collect();
+        prop_assert_eq!(hit(&ordered, "x"), hit(&order, "y"));
+    }
+
+    /// Readers of the journal know what is wrong with each resource and which backends are in service.
+    #[test]
+    fn the_journal_says_everything_that_is_wrong(script in script()) {
+        let mut engine = engine();
+        let mut wrong: BTreeMap<ResourceId, BTreeMap<String, Affliction>> = BTreeMap::new();
+        let mut serving: BTreeSet<String> = BTreeSet::new();
+        let mut cursor = engine.journal().end();
+        for (now, request) in script.into_iter().chain([(SimTime::from_millis(900_000), Request::Describe(id("x")))]) {
+            let _ = ask(&mut engine, now, request);
+            let mut batch = Vec::with_capacity(Journal::CAPACITY);
+            engine.journal().read(&mut cursor, &mut batch).expect("tests make fewer records");
+            for entry in batch {
+                match &entry.record {
+                    Record::Event(event) => match &event.kind {
+                        EventKind::Afflicted { fault, affliction } => {
+                            let wrong = wrong.entry(event.id.clone()).or_default();
+                            match affliction {
+                                Some(affliction) => drop(wrong.insert(fault.clone(), affliction.clone())),
+                                None => prop_assert!(wrong.remove(fault).is_some(), "healed twice"),
+                            }
+                        }
+                        EventKind::BackendInService(name) => {
+                            prop_assert!(serving.insert(name.clone()), "in service twice");
+                        }
+                        EventKind::BackendOutOfService(name) => {
+                            prop_assert!(serving.remove(name), "out of service twice");
+                        }
+                        EventKind::Deleted => drop(wrong.remove(&event.id)),
+                        _ => {}
+                    },
+                    Record::Operation { operation, outcome: Outcome::Accepted, .. }
+                        if matches!(&operation.request, Request::Delete(id) if id.kind == ResourceKind::LoadBalancer) =>
+                    {
+                        serving.clear();
+                    }
+                    _ => {}
+                }
+            }
+            let known: BTreeMap<_, _> = engine
+                .resources()
+                .filter(|resource| !resource.afflictions.is_empty())
+                .map(|resource| (resource.spec.id.clone(), resource.afflictions.clone()))
+                .collect();
+            wrong.retain(|_, wrong| !wrong.is_empty());
+            prop_assert_eq!(&known, &wrong);
+            prop_assert_eq!(in_service(&engine), serving.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Faults of the cloud in a world.
+
+use nephele_api::cloud::v1alpha1::{FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::labels;
+use serde_json::{Value, json};
+
+/// The spec of a Fault. See [`crate::scenario::Step::Fault`] for the numbers.
+pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u8) -> Value {
+    let (effect, is_of_machines) = self::effect(effect, seconds);
+    let operation = OPERATIONS.get(usize::from(operation)).filter(|_| !is_of_machines);
+    // Nobody in a world replaces a control plane machine whose instance is gone.
+    let workers =
+        json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
+    json!({
+        "match": {
+            "operations": operation.into_iter().collect::<Vec<_>>(),
+            "machineSelector": effect.get("vanish").map(|_| workers),
+        },
+        "effect": effect,
+        "budget": {
+            "probability": if percent < 100 { format!("0.{percent:02}") } else { "1".to_owned() },
+            "count": (count > 0).then_some(count),
+            "for": format!("{seconds}s"),
+        },
+    })
+}
+
+/// An effect, and whether it is one on machines.
+fn effect(number: u8, seconds: u8) -> (Value, bool) {
+    if let Some(reason) = FAIL_REASONS.get(usize::from(number)) {
+        // Before, while and after machines boot.
+        let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
+        return (json!({ "fail": { "reason": reason, "retryAfter": retry_after } }), false);
+    }
+    let on_machines = [
+        json!({ "outage": { "retryAfter": "1s" } }),
+        json!({ "notReady": {} }),
+        json!({ "nodeCondition": { "type": "DiskPressure", "status": "True" } }),
+        json!({ "freeze": {} }),
+        json!({ "vanish": {} }),
+    ];
+    let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
+    let mut on_machines = on_machines.into_iter().chain(holds);
+    match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
+        Some(effect) => (effect, true),
+        None => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
+    }
+}
