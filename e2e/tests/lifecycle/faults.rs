@@ -12,12 +12,13 @@ fn fault(name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Creates a fault and waits until it is in force.
-async fn begin(scope: &Scope, name: &str, spec: &Value) -> anyhow::Result<()> {
+/// Creates a fault and waits until it is in force, or was.
+pub(crate) async fn begin(scope: &Scope, name: &str, spec: &Value) -> anyhow::Result<()> {
     scope.management.apply(&scope.namespace, &[fault(name, spec)]).await?;
     until(&format!("Fault {name} to be in force"), LIMIT, async || {
         let object = scope.management.get(kinds::FAULT, &scope.namespace, name).await?;
-        Ok(Look::when(object["status"]["phase"] == "Active", || object["status"].to_string()))
+        let phase = object["status"]["phase"].as_str().unwrap_or_default();
+        Ok(Look::when(["Active", "Exhausted"].contains(&phase), || object["status"].to_string()))
     })
     .await
 }

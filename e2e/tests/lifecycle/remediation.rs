@@ -3,19 +3,44 @@
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-const FAULT: &str = "DiskOnFire";
+use super::faults::begin;
 
+const ON_FIRE: &str = "DiskOnFire";
+
+/// A client of the workload cluster says it first, and then faults do. One machine is hit each time.
 #[tokio::test]
 async fn machine_with_an_unhealthy_node_is_replaced() -> anyhow::Result<()> {
     let scope = Scope::new("remediation").await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
     cluster.settled(1, 1).await?;
-    let checks = json!({"unhealthyNodeConditions": [{"type": FAULT, "status": "True", "timeoutSeconds": 0}]});
+    let unhealthy = |kind: &str, status: &str| json!({"type": kind, "status": status, "timeoutSeconds": 0});
+    let checks = json!({
+        "unhealthyNodeConditions": [unhealthy(ON_FIRE, "True"), unhealthy("Ready", "Unknown")],
+        "unhealthyMachineConditions":
+            [{"type": "InfrastructureReady", "status": "False", "timeoutSeconds": 10}],
+    });
     scope.management.apply(&scope.namespace, &[health_check(&cluster, &checks)]).await?;
 
     let (machine, node) = worker(&cluster).await?;
-    cluster.workload().await?.set_node_condition(&node, FAULT, "True").await?;
+    cluster.workload().await?.set_node_condition(&node, ON_FIRE, "True").await?;
     replaced(&cluster, &machine, &node).await?;
+
+    let burning = json!({"nodeCondition": {"type": ON_FIRE, "status": "True", "message": "smoke"}});
+    for (name, effect) in
+        [("burns", burning), ("silent", json!({"notReady": {}})), ("gone", json!({"vanish": {}}))]
+    {
+        let (machine, node) = worker(&cluster).await?;
+        let of_workers = json!({"matchLabels": {"cluster.x-k8s.io/deployment-name": cluster.workers()}});
+        let spec = json!({
+            "match": {"machineSelector": of_workers}, "effect": effect, "budget": {"count": 1},
+        });
+        begin(&scope, name, &spec).await?;
+        replaced(&cluster, &machine, &node).await?;
+        let seen = scope.management.get(kinds::FAULT, &scope.namespace, name).await?;
+        let status = &seen["status"];
+        assert_eq!((&status["phase"], &status["hits"]), (&json!("Exhausted"), &json!(1)), "{name}");
+        assert_eq!(status["lastHits"][0]["machine"], json!(machine), "{name}");
+    }
     scope.finish().await
 }
 
