@@ -71,6 +71,25 @@ impl Cluster {
         .await
     }
 
+    /// Waits until the InfrastructureReady condition of a worker's Machine contains this text.
+    ///
+    /// # Errors
+    ///
+    /// When none has it in time, with the conditions of all its objects.
+    pub async fn worker_says(&self, expected: &str) -> anyhow::Result<()> {
+        self.until(&format!("a worker of {} to say: {expected}", self.name), async || {
+            let workers = self.machines(Some(Role::Worker)).await?;
+            let says = workers.iter().any(|machine| {
+                let ready = state::condition(machine, "InfrastructureReady");
+                ready.is_some_and(|ready| {
+                    ready["message"].as_str().is_some_and(|text| text.contains(expected))
+                })
+            });
+            Ok(Look::when(says, || format!("{workers:?}")))
+        })
+        .await
+    }
+
     /// Waits until a condition holds for the cluster.
     ///
     /// # Errors

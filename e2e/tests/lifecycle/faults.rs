@@ -1,6 +1,6 @@
 //! Faults of the cloud, as users of Cluster API see them.
 
-use nephele_e2e::{Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
+use nephele_e2e::{Look, Scope, Shape, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
 fn fault(name: &str, spec: &Value) -> Value {
@@ -38,16 +38,7 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     });
     begin(&scope, "full", &full).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
-    let expected = "there is not enough capacity: no host is free (Fault full)";
-    until("the worker to say why it has no instance", LIMIT, async || {
-        let workers = cluster.machines(Some(Role::Worker)).await?;
-        let told = workers.iter().any(|machine| {
-            let ready = state::condition(machine, "InfrastructureReady");
-            ready.is_some_and(|ready| ready["message"].as_str().is_some_and(|text| text.contains(expected)))
-        });
-        Ok(Look::when(told, || format!("{workers:?}")))
-    })
-    .await?;
+    cluster.worker_says("there is not enough capacity: no host is free (Fault full)").await?;
     // The control plane is not hit.
     cluster
         .until("the control plane to be available", async || {

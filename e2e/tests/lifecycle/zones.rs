@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
+use super::faults::begin;
+
 const ZONES: [&str; 3] = ["north-1a", "north-1b", "north-1c"];
 
 /// A cloud with one region of these zones; `edge` is not for control planes.
@@ -90,6 +92,8 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
     }
     assert_eq!(of_nodes, BTreeMap::new());
 
+    outage(&scope, &cluster).await?;
+
     // A deleted zone is no longer a failure domain. Its machines stay.
     let fewer = json!({"spec": cloud(&ZONES[..2], &["m.large"])["spec"]});
     scope.management.patch(kinds::SIMULATED_CLOUD, &scope.namespace, "north", &fewer).await?;
@@ -102,6 +106,41 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
     .await?;
     cluster.settled(3, 3).await?;
     scope.finish().await
+}
+
+/// One of three zones is down and comes back: its machines are silent, it gets no new ones, and the others go on.
+async fn outage(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
+    let down = ZONES[0];
+    let spec = json!({"match": {"zones": [down]}, "effect": {"outage": {"retryAfter": "1s"}}});
+    begin(scope, "outage", &spec).await?;
+    nodes_are(cluster, |zone| if zone == down { "Unknown" } else { "True" }).await?;
+    let deployment = format!("{}-{down}", cluster.workers());
+    let replicas = |number: u32| json!({"spec": {"replicas": number}});
+    cluster.patch(kinds::MACHINE_DEPLOYMENT, &deployment, &replicas(2)).await?;
+    cluster.worker_says("the cloud is not available (Fault outage)").await?;
+    scope.management.delete(kinds::FAULT, &scope.namespace, "outage").await?;
+    nodes_are(cluster, |_| "True").await?;
+    cluster.settled(3, 4).await?;
+    cluster.patch(kinds::MACHINE_DEPLOYMENT, &deployment, &replicas(1)).await?;
+    cluster.settled(3, 3).await
+}
+
+/// Waits until the condition Ready of every Node has the status that is expected in its zone.
+async fn nodes_are(cluster: &Cluster, expected: impl Fn(&str) -> &'static str) -> anyhow::Result<()> {
+    cluster
+        .until("the Nodes to be as their zones are", async || {
+            let nodes = cluster.workload().await?.nodes().await?;
+            let of_node = |node: &Node| {
+                let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+                let status = ready.map(|condition| condition.status.clone()).unwrap_or_default();
+                (label(node, "topology.kubernetes.io/zone").to_owned(), status)
+            };
+            let states: Vec<_> = nodes.iter().map(of_node).collect();
+            let as_expected = states.iter().all(|(zone, status)| status == expected(zone));
+            Ok(Look::when(as_expected, || format!("{states:?}")))
+        })
+        .await
 }
 
 #[tokio::test]
@@ -117,16 +156,7 @@ async fn machine_of_an_unknown_type_says_so_and_comes_up_when_the_type_is_there(
             }
         })
         .await?;
-    let expected = "The cloud has no instance type m.large; it has c.large";
-    until("the worker to say what is wrong with it", LIMIT, async || {
-        let workers = cluster.machines(Some(Role::Worker)).await?;
-        let told = workers.iter().any(|machine| {
-            let ready = state::condition(machine, "InfrastructureReady");
-            ready.is_some_and(|ready| ready["message"].as_str().is_some_and(|text| text.contains(expected)))
-        });
-        Ok(Look::when(told, || format!("{workers:?}")))
-    })
-    .await?;
+    cluster.worker_says("The cloud has no instance type m.large; it has c.large").await?;
     let template = &format!("{}-workers", cluster.name);
     let offered = cluster.object(kinds::IN_MEMORY_MACHINE_TEMPLATE, template).await?;
     assert_eq!(offered["status"]["capacity"], Value::Null);
