@@ -13,8 +13,8 @@ use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Hardware, Latency, Model, Odds,
-    Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, SimTime, StageSpec,
-    StageState, UpdateSpec, UpdateState,
+    Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime,
+    StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -139,6 +139,7 @@ impl Cloud {
             hold: config.connection_hold,
             clock: config.clock.clone(),
             cloud_clock: CloudClock::new(config.clock.clone()),
+            seed: Seed::new(config.seed.clone()),
         };
         let config_of_engine = Config {
             quotas: Quotas { instances_max: config.machines_max, ..Quotas::default() },
@@ -219,6 +220,10 @@ impl Cloud {
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         cluster.remove_former_machines();
+        // The load balancer is older than the follower.
+        let afflictions =
+            |engine: &Engine| Some(engine.get(&cluster.spec.id.load_balancer())?.afflictions.clone());
+        cluster.on_troubles(&self.look(afflictions).unwrap_or_default());
         self.inner.ports.lock().reserve(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(listening.serve(cluster.served.clone(), lease));

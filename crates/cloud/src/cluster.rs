@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::{Endpoint, Hardware};
+use nephele_engine::{Affliction, Endpoint, Hardware};
 use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -314,6 +314,27 @@ impl Cluster {
         }
     }
 
+    /// Sets everything that is wrong with the API servers.
+    pub(crate) fn on_troubles(&self, afflictions: &BTreeMap<String, Affliction>) {
+        let trouble = |(fault, affliction): (&String, &Affliction)| match Symptom::of(affliction)? {
+            Symptom::ApiServer(trouble) => Some((fault.clone(), trouble)),
+            _ => None,
+        };
+        self.served.front.set_troubles(afflictions.iter().filter_map(trouble).collect());
+    }
+
+    /// A fault afflicts the API servers, or no longer does so.
+    pub(crate) fn on_trouble(&self, fault: &str, symptom: Option<Symptom>) {
+        let known = self.served.front.troubles();
+        let known = known.iter().filter(|(known, _)| **known != fault);
+        let mut wanted: BTreeMap<_, _> =
+            known.map(|(fault, trouble)| (fault.clone(), trouble.spec.clone())).collect();
+        if let Some(Symptom::ApiServer(trouble)) = symptom {
+            wanted.insert(fault.to_owned(), trouble);
+        }
+        self.served.front.set_troubles(wanted);
+    }
+
     /// Shows what is wrong with a machine: in its Node, and in etcd. The load balancer follows the engine.
     fn show_symptoms(&self, machine: &Machine) {
         if machine.stopping {
@@ -602,7 +623,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use nephele_apiserver::Authentication;
-    use nephele_engine::Config;
+    use nephele_engine::{Config, Seed};
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
@@ -639,6 +660,7 @@ pub(crate) mod tests {
             hold: Duration::ZERO,
             clock: clock.clone(),
             cloud_clock: CloudClock::new(clock.clone()),
+            seed: Seed::new("seed"),
         };
         let spec = ClusterSpec {
             id: ClusterId { namespace: "default".into(), name: "demo".into() },

@@ -20,8 +20,32 @@ pub struct FaultObservation {
     pub hits: u64,
     /// The last hits, the newest first.
     pub last_hits: Vec<FaultHit>,
-    /// The machines that it afflicts, in order.
-    pub machines: Vec<MachineId>,
+    /// The machines and clusters that it afflicts, in order.
+    pub affected: Vec<Affected>,
+}
+
+/// A machine or a cluster that a fault afflicts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affected {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The machine. None for the cluster itself.
+    pub machine: Option<String>,
+}
+
+impl Affected {
+    fn resource(&self) -> ResourceId {
+        let Self { cluster, machine } = self;
+        match machine {
+            Some(name) => MachineId { cluster: cluster.clone(), name: name.clone() }.resource(),
+            None => cluster.load_balancer(),
+        }
+    }
+
+    fn of_resource(id: &ResourceId) -> Self {
+        let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
+        Self { cluster, machine: MachineId::of_resource(id).map(|machine| machine.name) }
+    }
 }
 
 /// A hit of a fault.
@@ -46,8 +70,8 @@ pub struct FaultHistory {
     pub matched: u64,
     /// How many of them it had hit.
     pub hits: u64,
-    /// The machines that it afflicted.
-    pub machines: Vec<MachineId>,
+    /// The machines and clusters that it afflicted.
+    pub affected: Vec<Affected>,
 }
 
 impl Cloud {
@@ -61,13 +85,13 @@ impl Cloud {
         fault: Fault,
         history: Option<FaultHistory>,
     ) -> Result<(), CallError> {
-        let (record, machines) = match history {
+        let (record, affected) = match history {
             None => (FaultRecord { began: self.now(), matched: 0, hits: 0 }, Vec::new()),
-            Some(FaultHistory { began, matched, hits, machines }) => {
-                (FaultRecord { began: self.clock().at(began), matched, hits }, machines)
+            Some(FaultHistory { began, matched, hits, affected }) => {
+                (FaultRecord { began: self.clock().at(began), matched, hits }, affected)
             }
         };
-        let afflicted = machines.iter().map(MachineId::resource).collect();
+        let afflicted = affected.iter().map(Affected::resource).collect();
         self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted })
     }
 
@@ -89,19 +113,15 @@ impl Cloud {
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
-        let (phase, record, last_hits, machines) = self.look(|engine| {
+        let (phase, record, last_hits, affected) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            let machines = state.afflicted.iter().filter_map(MachineId::of_resource).collect();
-            Some((state.phase(now), state.record, state.last_hits.clone(), machines))
+            let affected = state.afflicted.iter().map(Affected::of_resource).collect();
+            Some((state.phase(now), state.record, state.last_hits.clone(), affected))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
-            let ResourceId { account, group, .. } = &hit.target;
-            FaultHit {
-                at: clock.wall_time(hit.at),
-                operation: hit.operation.map(Verb::as_str),
-                cluster: ClusterId { namespace: account.clone(), name: group.clone() },
-                machine: MachineId::of_resource(&hit.target).map(|machine| machine.name),
-            }
+            let Affected { cluster, machine } = Affected::of_resource(&hit.target);
+            let (at, operation) = (clock.wall_time(hit.at), hit.operation.map(Verb::as_str));
+            FaultHit { at, operation, cluster, machine }
         };
         Some(FaultObservation {
             phase,
@@ -109,7 +129,7 @@ impl Cloud {
             matched: record.matched,
             hits: record.hits,
             last_hits: last_hits.iter().rev().map(hit).collect(),
-            machines,
+            affected,
         })
     }
 }

@@ -161,6 +161,9 @@ impl Cluster {
             Record::Event(Event { kind, .. }) => match kind {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
                 EventKind::BackendOutOfService(name) => self.on_backend(name, false),
+                EventKind::Afflicted { fault, affliction } => {
+                    self.on_trouble(fault, affliction.as_ref().and_then(Symptom::of));
+                }
                 _ => {}
             },
             Record::RoomFreed { .. } => {}
@@ -212,6 +215,8 @@ impl Cluster {
             self.on_afflictions(name, machine.afflictions.iter().filter_map(symptom).collect());
             changed.insert(Changed::Machine(id));
         }
+        let balancer = resources.iter().find(|resource| resource.spec.id.kind == ResourceKind::LoadBalancer);
+        self.on_troubles(balancer.map_or(&BTreeMap::new(), |balancer| &balancer.afflictions));
         // Last, when the backends themselves are shown.
         self.on_backends(in_service);
         changed.insert(Changed::Cluster(self.spec.id.clone()));

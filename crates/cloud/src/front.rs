@@ -10,6 +10,7 @@
 //! After the last backend has gone it is an outage: connections end, and new ones wait before the TLS handshake, so
 //! that a health check notices.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::tls::ApiServerTls;
+use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind, Trouble, Troubles};
 
 /// The state of a front that connections read and wait for.
 #[derive(Clone)]
@@ -24,13 +26,30 @@ pub(crate) struct FrontState {
     /// Set when the cluster's authority is known.
     pub(crate) tls: Option<Arc<ApiServerTls>>,
     /// The number of backends in service.
-    pub(crate) backends: usize,
+    backends: usize,
+    /// What is wrong with the API servers.
+    troubles: Arc<Troubles>,
     /// Whether there ever was a backend.
     pub(crate) was_up: bool,
     /// The settings of the newest API server.
     settings: Arc<Settings>,
     /// Cancelled when the last backend goes, which ends the connections.
     pub(crate) epoch: CancellationToken,
+}
+
+impl FrontState {
+    /// Whether an API server answers.
+    pub(crate) fn is_up(&self) -> bool {
+        let is_down = |trouble: &Arc<Trouble>| trouble.spec.kind == ApiServerTroubleKind::Down;
+        self.backends > 0 && !self.troubles.values().any(is_down)
+    }
+
+    /// Ends the open connections if there was an API server and there is none any more. New connections wait.
+    fn end_if_down(&mut self) {
+        if !self.is_up() && self.was_up {
+            std::mem::take(&mut self.epoch).cancel();
+        }
+    }
 }
 
 /// The front of one cluster.
@@ -44,6 +63,7 @@ impl Front {
         let state = FrontState {
             tls: None,
             backends: 0,
+            troubles: Arc::default(),
             was_up: false,
             settings: Arc::new(settings),
             epoch: CancellationToken::new(),
@@ -64,11 +84,31 @@ impl Front {
             }
             state.backends = backends;
             state.was_up |= backends > 0;
-            if backends == 0 && state.was_up {
-                // Open connections end with the server behind them; new connections wait.
-                std::mem::take(&mut state.epoch).cancel();
-            }
+            state.end_if_down();
         });
+    }
+
+    /// Sets what is wrong with the API servers.
+    pub(crate) fn set_troubles(&self, wanted: BTreeMap<String, ApiServerTrouble>) {
+        self.state.send_if_modified(|state| {
+            let known = state.troubles.iter().map(|(fault, trouble)| (fault, &trouble.spec));
+            if known.eq(&wanted) {
+                return false;
+            }
+            let trouble = |(fault, spec): (String, ApiServerTrouble)| {
+                // One that stays goes on counting its requests.
+                let known = state.troubles.get(&fault).filter(|known| known.spec == spec).cloned();
+                (fault, known.unwrap_or_else(|| Arc::new(Trouble::new(spec))))
+            };
+            state.troubles = Arc::new(wanted.into_iter().map(trouble).collect());
+            state.end_if_down();
+            true
+        });
+    }
+
+    /// What is wrong with the API servers.
+    pub(crate) fn troubles(&self) -> Arc<Troubles> {
+        self.state.borrow().troubles.clone()
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<FrontState> {
@@ -76,7 +116,7 @@ impl Front {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        self.state.borrow().backends > 0
+        self.state.borrow().is_up()
     }
 
     /// Cancelled when the current API servers are gone.

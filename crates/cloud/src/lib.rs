@@ -39,12 +39,13 @@ mod served;
 mod spec;
 mod symptom;
 mod tls;
+mod trouble;
 mod tunnel;
 
 pub use clock::WallClock;
 pub use cloud::{Cloud, CloudConfig};
 pub use error::{CallError, ClusterError, MachineError, StartError};
-pub use fault::{FaultHistory, FaultHit, FaultObservation};
+pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::JournalReader;
 pub use nephele_engine::{
@@ -62,3 +63,4 @@ pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerMachine, MachineSpec, MachineUpdate, Software, StartUp,
 };
 pub use symptom::{NodeCondition, Symptom};
+pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};

@@ -86,7 +86,7 @@ impl Connection {
 
     /// Waits, for a bounded time, until TLS is possible and, during an outage, until a backend is in service.
     async fn wait_for_front(&self) -> Option<(Arc<ApiServerTls>, CancellationToken)> {
-        let ready = |state: &FrontState| state.tls.is_some() && (state.backends > 0 || !state.was_up);
+        let ready = |state: &FrontState| state.tls.is_some() && (state.is_up() || !state.was_up);
         let mut front = self.cluster.front.subscribe();
         let _held = Counted::new(&self.cluster.shared.metrics.connections_held);
         let state = timeout(self.cluster.shared.hold, front.wait_for(ready)).await.ok()?.ok()?;

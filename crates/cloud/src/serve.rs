@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use nephele_apiserver::{PortForward, UserInfo};
+use nephele_apiserver::{PortForward, RequestInfo, UserInfo};
 use nephele_listen::{Grant, Http, Protocol, RequestBody};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
+use crate::front::FrontState;
 use crate::served::{LIMITS, Served};
+use crate::trouble::{self, Treatment, treat};
 
 /// How long the health check `GET /` waits for the first backend before the load balancer answers it. This is a second
 /// less than the timeout of Cluster API's cluster cache (`healthProbeConfig` in
@@ -90,7 +92,7 @@ pub(crate) async fn answer(
         let kind = HeldRequest::of(request.uri().path());
         let hold = cluster.shared.hold.min(kind.hold());
         let mut front = cluster.front.subscribe();
-        if !matches!(timeout(hold, front.wait_for(|state| state.backends > 0)).await, Ok(Ok(_))) {
+        if !matches!(timeout(hold, front.wait_for(FrontState::is_up)).await, Ok(Ok(_))) {
             match kind {
                 HeldRequest::Probe => return Response::new(Body::from("waiting for the control plane\n")),
                 HeldRequest::Discovery => {}
@@ -98,7 +100,23 @@ pub(crate) async fn answer(
             }
         }
     }
-    cluster.front.api_server(&cluster.store, tunnel).handle(request).await
+    let troubles = cluster.front.troubles();
+    if troubles.is_empty() {
+        return cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
+    }
+    let info = RequestInfo::of(&request);
+    let Treatment { wait, error, cut } = treat(&troubles, &info, &cluster.id, &cluster.shared.seed);
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+    if let Some((code, fault)) = error {
+        return trouble::failed(code, &fault);
+    }
+    let response = cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
+    match cut {
+        Some(after) => trouble::cut(response, after),
+        None => response,
+    }
 }
 
 /// A 503 response that asks the client to retry.

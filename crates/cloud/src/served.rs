@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nephele_apiserver::{Settings, Store};
+use nephele_engine::Seed;
 use nephele_etcd::{EtcdCluster, SharedEtcdCluster, member_id};
 use nephele_listen::Limits;
 use parking_lot::Mutex;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) hold: Duration,
     pub(crate) clock: WallClock,
     pub(crate) cloud_clock: CloudClock,
+    /// The seed of the draws about requests.
+    pub(crate) seed: Seed,
 }
 
 /// Open port-forwards per cluster. KCP's manager has two per etcd member that it looks at. Each has two zlib states and

@@ -1,4 +1,4 @@
-//! What a fault does to machines: how the cloud and the engine see it.
+//! What a fault does to machines and clusters: how the cloud and the engine see it.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,9 @@ use nephele_engine::{Affliction, ResourceKind};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::Stage;
+use crate::trouble::ApiServerTrouble;
 
-/// What is wrong with a machine.
+/// What is wrong with a machine or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Symptom {
     /// The kubelet does not report any more. Everything else on the machine works.
@@ -20,6 +21,8 @@ pub enum Symptom {
     Vanished,
     /// The machine does not get past a stage of its start.
     Held(Stage),
+    /// The API servers of the cluster misbehave.
+    ApiServer(ApiServerTrouble),
 }
 
 /// A condition of a Node.
@@ -43,10 +46,15 @@ impl Symptom {
             Self::Held(stage) => BTreeSet::from([stage.name()]),
             // Nothing more happens on such a machine.
             Self::Vanished => Stage::ALL.iter().map(|stage| stage.name()).collect(),
-            Self::Frozen | Self::NotReady | Self::NodeCondition(_) => BTreeSet::new(),
+            Self::Frozen | Self::NotReady | Self::NodeCondition(_) | Self::ApiServer(_) => BTreeSet::new(),
+        };
+        let of = match self {
+            // The load balancer stands for what is behind it.
+            Self::ApiServer(_) => ResourceKind::LoadBalancer,
+            _ => ResourceKind::Instance,
         };
         Affliction {
-            of: ResourceKind::Instance,
+            of,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
             is_down: matches!(self, Self::Frozen | Self::Vanished),
@@ -63,6 +71,7 @@ impl Symptom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trouble::ApiServerTroubleKind;
 
     #[test]
     fn every_symptom_reads_back() {
@@ -72,8 +81,18 @@ mod tests {
             reason: "Full".into(),
             message: "\"quoted\"".into(),
         };
-        let others =
-            [Symptom::NotReady, Symptom::Frozen, Symptom::Vanished, Symptom::NodeCondition(condition)];
+        let down = ApiServerTrouble {
+            verbs: vec!["list".into()],
+            resources: vec!["nodes".into()],
+            kind: ApiServerTroubleKind::Down,
+        };
+        let others = [
+            Symptom::NotReady,
+            Symptom::Frozen,
+            Symptom::Vanished,
+            Symptom::NodeCondition(condition),
+            Symptom::ApiServer(down),
+        ];
         for symptom in Stage::ALL.map(Symptom::Held).into_iter().chain(others) {
             assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
         }

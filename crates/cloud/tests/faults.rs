@@ -1,6 +1,11 @@
 //! What a fault does to machines that run, as clients of their cluster see it.
 
-use nephele_cloud::{Budget, Cloud, Effect, Fault, FaultId, MachineId, Matches, Role, Symptom};
+use std::time::Duration;
+
+use nephele_cloud::{
+    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Cloud, Effect, Fault, FaultId, Matches, Role,
+    Symptom,
+};
 use serde_json::Value;
 
 use crate::support::{self, ECDSA, Http, World, admin, client_tls, machine};
@@ -47,8 +52,8 @@ async fn a_frozen_machine_is_silent_until_it_is_healed() {
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
     let (_, other) = http.get("/api/v1/nodes/two").await.unwrap();
     assert_eq!(ready(&other), ("True".to_owned(), vec![]));
-    let hit = MachineId { cluster: cluster.clone(), name: "one".into() };
-    assert_eq!(cloud.observe_fault(&id("f")).unwrap().machines, [hit]);
+    let hit = Affected { cluster: cluster.clone(), machine: Some("one".into()) };
+    assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
     cloud.delete_fault(&id("f")).unwrap();
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 2);
@@ -78,5 +83,43 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
     cloud.delete_fault(&id("f")).unwrap();
     assert!(cloud.observe_machine(&worker_id).unwrap().has_vanished());
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
+    let world = World::start_with(30_920..=30_929, Duration::from_millis(200));
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("troubled", authorities);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let trouble = |kind, resources: &[&str]| {
+        let resources = resources.iter().map(|&resource| resource.to_owned()).collect();
+        Symptom::ApiServer(ApiServerTrouble { verbs: vec![], resources, kind })
+    };
+    let error = ApiServerTroubleKind::Error { code: 429, per_million: 1_000_000 };
+    put(cloud, "f", "troubled", &trouble(error, &["nodes"]));
+    let (code, status) = http.get("/api/v1/nodes").await.unwrap();
+    assert_eq!((code.as_u16(), &status["reason"]), (429, &Value::from("TooManyRequests")));
+    assert_eq!(status["message"], "the API server has a simulated failure (Fault f)");
+    assert_eq!(http.get("/api/v1/pods").await.unwrap().0, 200);
+    let hit = Affected { cluster: cluster.clone(), machine: None };
+    assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
+    cloud.delete_fault(&id("f")).unwrap();
+    cloud.observe_cluster(&cluster).unwrap();
+    assert_eq!(http.get("/api/v1/nodes").await.unwrap().0, 200);
+
+    put(cloud, "down", "troubled", &trouble(ApiServerTroubleKind::Down, &[]));
+    cloud.observe_cluster(&cluster).unwrap();
+    // The connection ends, and a new one gets no answer.
+    assert!(http.get("/version").await.is_err());
+    assert!(Http::connect(&endpoint, &tls).await.is_err());
+    cloud.delete_fault(&id("down")).unwrap();
+    cloud.observe_cluster(&cluster).unwrap();
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(http.get("/version").await.unwrap().0, 200);
     world.stop().await;
 }

@@ -58,6 +58,17 @@ impl Seed {
         &self.0
     }
 
+    /// A draw of a reader of the cloud, uniform in [0, 1), for decisions that the engine has no part in. The same key and
+    /// number give the same draw on every machine and in every release.
+    #[must_use]
+    pub fn fraction(&self, key: &[&str], number: u64) -> f64 {
+        let mut whole = Canonical::new();
+        whole.text(&self.0);
+        whole.list(key, |whole, part| whole.text(part));
+        whole.number(number);
+        Draws(ChaCha8Rng::from_seed(whole.finish())).unit()
+    }
+
     /// The generator for one decision. ChaCha is documented as portable, unlike rand's standard generator, so a seed
     /// means the same on every machine and in every release.
     pub(crate) fn draws(&self, resource: &ResourceSpec, decision: Decision<'_>, attempt: u32) -> Draws {

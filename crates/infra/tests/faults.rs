@@ -220,7 +220,7 @@ async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
     let spec = json!({ "effect": { "notReady": {} }, "budget": { "skip": 1, "count": 1 } });
     world.api.create(&fault("f", &spec)).await;
     let before = hit(&world, "f", 1).await;
-    assert_eq!((before.matched, before.hits, before.machines.len()), (Some(2), Some(1), 1));
+    assert_eq!((before.matched, before.hits, before.affected.len()), (Some(2), Some(1), 1));
     let world = world.restart_after(async {}).await;
     for machine in &machines {
         world.ready(machine).await;
@@ -228,8 +228,8 @@ async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
     let fourth = worker(&world, "d").await;
     world.ready(&fourth).await;
     let after = hit(&world, "f", 1).await;
-    assert_eq!((after.matched, after.hits, &after.machines), (Some(2), Some(1), &before.machines));
-    let name = &before.machines[0].name;
+    assert_eq!((after.matched, after.hits, &after.affected), (Some(2), Some(1), &before.affected));
+    let name = &before.affected[0].machine;
     let wrong =
         |cloud: &Cloud| cloud.observe_machine(&World::machine_id("demo", name)).map(|seen| seen.wrong);
     world.until("the machine to be ill", |cloud| wrong(cloud).is_some_and(|wrong| !wrong.is_empty())).await;

@@ -74,7 +74,17 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "providerIDList belongs to a single object and cannot be in a template" => {
             json!({"providerIDList": ["in-memory://machine"]})
         }
-        "exactly one effect has to be set" | "exactly one of url and service has to be set" => json!({}),
+        "exactly one effect has to be set"
+        | "exactly one of url and service has to be set"
+        | "exactly one of down, error, latency and cutWatches has to be set" => json!({}),
+        "verbs and resources cannot be set with down" => json!({"down": {}, "verbs": ["get"]}),
+        "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
+        "match.operations can only be set with the effects fail and delay" => {
+            json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
+        }
+        "budget.count can be at most 100, except with the effects fail and delay" => {
+            json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
+        }
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
         "the name of a zone is used in one region only" => json!([
             {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},

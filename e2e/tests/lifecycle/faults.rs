@@ -1,6 +1,6 @@
 //! Faults of the cloud, as users of Cluster API see them.
 
-use nephele_e2e::{Look, Scope, Shape, management::kinds, state, until, wait::LIMIT};
+use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
 fn fault(name: &str, spec: &Value) -> Value {
@@ -53,6 +53,8 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     scope.management.delete(kinds::FAULT, &scope.namespace, "full").await?;
     cluster.settled(1, 1).await?;
 
+    api_servers(&scope, &cluster).await?;
+
     let lost = json!({
         "match": {"operations": ["DeleteInstance", "DeleteLoadBalancer"]},
         "effect": {"fail": {"reason": "LostAnswer", "retryAfter": "1s"}},
@@ -67,4 +69,47 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     })
     .await?;
     scope.finish().await
+}
+
+/// The API servers of a workload cluster fail requests, and then they are down. Cluster API says so.
+async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
+    let of_cluster =
+        |effect: Value| json!({"match": {"names": [cluster.name]}, "effect": {"apiServer": effect}});
+    let failing = of_cluster(json!({"error": {"code": 500}, "resources": ["nodes"]}));
+    begin(scope, "failing", &failing).await?;
+    let workload = cluster.workload().await?;
+    let message = match workload.nodes().await {
+        Ok(nodes) => anyhow::bail!("there are {} Nodes", nodes.len()),
+        Err(error) => format!("{error:#}"),
+    };
+    anyhow::ensure!(message.contains("the API server has a simulated failure (Fault failing)"), "{message}");
+    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "failing").await?;
+    assert_eq!(seen["status"]["affected"], json!([{"cluster": cluster.name}]));
+    scope.management.delete(kinds::FAULT, &scope.namespace, "failing").await?;
+    until("the Nodes to be there again", LIMIT, async || {
+        let nodes = workload.nodes().await;
+        Ok(Look::when(nodes.is_ok(), || format!("{nodes:?}")))
+    })
+    .await?;
+
+    begin(scope, "down", &of_cluster(json!({"down": {}}))).await?;
+    until("the connection to be probed as False", LIMIT, async || {
+        let object = cluster.get().await?;
+        Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "False"), || state::line(&object)))
+    })
+    .await?;
+    scope.management.delete(kinds::FAULT, &scope.namespace, "down").await?;
+    // Cluster API looks at a Cluster when its probe has failed for long, but not when the probe succeeds again
+    // (controllers/clustercache/cluster_cache.go, shouldSendEvent). Without a change, that takes until its next resync.
+    let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/touched": "after the outage"}}});
+    until("the connection to be probed as True", LIMIT, async || {
+        let touch_again = json!({"metadata": {"annotations": {"e2e.nephele.dev/touched": null}}});
+        for patch in [&touch, &touch_again] {
+            cluster.patch(kinds::CLUSTER, &cluster.name, patch).await?;
+        }
+        let object = cluster.get().await?;
+        Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "True"), || state::line(&object)))
+    })
+    .await?;
+    cluster.settled(1, 1).await
 }

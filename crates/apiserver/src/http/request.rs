@@ -1,7 +1,7 @@
 //! The verb and target of a request, derived from path and method as Kubernetes does
 //! (`apiserver/pkg/endpoints/request/requestinfo.go`).
 
-use http::Method;
+use http::{Method, Request};
 
 /// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
+    /// Parses a request.
+    #[must_use]
+    pub fn of<B>(request: &Request<B>) -> Self {
+        let is_watch = |pair: &str| {
+            pair == "watch"
+                || pair.strip_prefix("watch=").is_some_and(|value| !matches!(value, "false" | "0"))
+        };
+        let watch = request.uri().query().is_some_and(|query| query.split('&').any(is_watch));
+        Self::parse(request.method(), request.uri().path(), watch)
+    }
+
     /// Whether the path is a resource path.
     #[must_use]
     pub fn is_resource(&self) -> bool {

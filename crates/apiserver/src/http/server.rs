@@ -122,8 +122,7 @@ impl ApiServer {
     /// Answers one request.
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let started = Instant::now();
-        let watch = request.uri().query().is_some_and(|query| query.split('&').any(is_watch));
-        let info = RequestInfo::parse(request.method(), request.uri().path(), watch);
+        let info = RequestInfo::of(&request);
         let response = self.answer(&info, request).await.unwrap_or_else(|error| error.response());
         if let Some(observer) = &self.settings.observer {
             observer.observe(&info, response.status().as_u16(), started.elapsed());
@@ -302,8 +301,4 @@ fn text_response(text: String) -> Response<Body> {
 
 fn is_write(verb: &str) -> bool {
     matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection")
-}
-
-fn is_watch(pair: &str) -> bool {
-    pair == "watch" || pair.strip_prefix("watch=").is_some_and(|value| !matches!(value, "false" | "0"))
 }

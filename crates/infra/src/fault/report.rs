@@ -3,26 +3,26 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt as _;
-use nephele_api::cloud::v1alpha1::{self, Fault, FaultStatus, FaultyMachine, MACHINES_MAX};
+use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{ClusterId, FaultHistory, FaultHit, FaultObservation, FaultPhase, MachineId};
+use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation, FaultPhase};
 
 use crate::report::Report;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
-    let FaultStatus { start_time, matched, hits, machines, .. } = object.status.as_ref()?;
+    let FaultStatus { start_time, matched, hits, affected, .. } = object.status.as_ref()?;
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let namespace = object.namespace().unwrap_or_default();
-    let machine = |FaultyMachine { cluster, name }: &FaultyMachine| {
+    let known = |v1alpha1::Affected { cluster, machine }: &v1alpha1::Affected| {
         let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
-        MachineId { cluster, name: name.clone() }
+        Affected { cluster, machine: Some(machine.clone()).filter(|name| !name.is_empty()) }
     };
     Some(FaultHistory {
         began: start_time.as_ref()?.0,
         matched: number(*matched),
         hits: number(*hits),
-        machines: machines.iter().map(machine).collect(),
+        affected: affected.iter().map(known).collect(),
     })
 }
 
@@ -40,7 +40,7 @@ pub(super) fn status(
         return report.status;
     }
     report.set(condition(types::READY, conditions::TRUE, reasons::READY, ""));
-    let Some(FaultObservation { phase, began, matched, hits, last_hits, machines }) = observed else {
+    let Some(FaultObservation { phase, began, matched, hits, last_hits, affected }) = observed else {
         return report.status;
     };
     let status = &mut report.status;
@@ -53,9 +53,11 @@ pub(super) fn status(
     status.start_time = Some(MicroTime(began));
     status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
     status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
-    let machines =
-        machines.into_iter().map(|MachineId { cluster, name }| FaultyMachine { cluster: cluster.name, name });
-    status.machines = machines.take(MACHINES_MAX).collect();
+    let named = |Affected { cluster, machine }| v1alpha1::Affected {
+        cluster: cluster.name,
+        machine: machine.unwrap_or_default(),
+    };
+    status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
     // After a restart the cloud does not know earlier hits.
     let known = std::mem::take(&mut status.last_hits);
     let mut last_hits: Vec<_> = last_hits.into_iter().map(hit).collect();
@@ -101,16 +103,14 @@ mod tests {
         FaultHit { at: at(second), operation: Some("CreateInstance"), cluster, machine: Some("m".into()) }
     }
 
-    fn machine() -> MachineId {
-        MachineId {
-            cluster: ClusterId { namespace: "default".into(), name: "demo".into() },
-            name: "m".into(),
-        }
+    fn affected() -> Vec<Affected> {
+        let cluster = || ClusterId { namespace: "default".into(), name: "demo".into() };
+        [Some("m".into()), None].map(|machine| Affected { cluster: cluster(), machine }).into()
     }
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        Some(FaultObservation { phase, began, matched, hits, last_hits, machines: vec![machine()] })
+        Some(FaultObservation { phase, began, matched, hits, last_hits, affected: affected() })
     }
 
     #[test]
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!((first.phase.as_str(), first.matched, first.hits), ("Active", Some(4), Some(2)));
         assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
         object.status = Some(first);
-        let machines = vec![machine()];
-        assert_eq!(history(&object), Some(FaultHistory { began: at(1), matched: 4, hits: 2, machines }));
+        let affected = affected();
+        assert_eq!(history(&object), Some(FaultHistory { began: at(1), matched: 4, hits: 2, affected }));
         // The cloud of a new process has the numbers of the status, but not the hits.
         let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
         assert_eq!(second.last_hits, [hit(seen(9)), hit(seen(4)), hit(seen(3))]);

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    Delay, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold, MACHINES_MAX,
-    NoSettings, Outage,
+    AFFECTED_MAX, ApiServerFault, CutWatches, Delay, ERROR_CODES, Fail, FaultBudget, FaultEffect, FaultMatch,
+    FaultSpec, FaultyCondition, Hold, NoSettings, Outage, RequestError,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Budget, Effect, FailureReason, Fault, Latency, Matches, NodeCondition, Odds, Requirement, Selector,
-    Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, Budget, Effect, FailureReason, Fault, Latency, Matches,
+    NodeCondition, Odds, Requirement, Selector, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -41,10 +41,18 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
     if fault.effect.affliction().is_some() {
         if let Some(operation) = fault.matches.operations.first() {
-            return Err(mistake("match.operations", operation.as_str(), "for a fault of machines"));
+            return Err(mistake(
+                "match.operations",
+                operation.as_str(),
+                "for a fault of machines or API servers",
+            ));
         }
-        if let Some(count) = fault.budget.count.filter(|count| *count > MACHINES_MAX as u64) {
-            return Err(mistake("budget.count", &count, "at most 100, for a fault of machines"));
+        if let Some(count) = fault.budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
+            return Err(mistake(
+                "budget.count",
+                &count,
+                "at most 100, for a fault of machines or API servers",
+            ));
         }
     }
     Ok(fault)
@@ -91,7 +99,8 @@ fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mist
 }
 
 fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
-    let FaultEffect { fail, delay, outage, not_ready, node_condition, freeze, vanish, hold } = wanted;
+    let FaultEffect { fail, delay, outage, not_ready, node_condition, freeze, vanish, hold, api_server } =
+        wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
         fail.as_ref().map(failing),
@@ -102,6 +111,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         freeze.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::Frozen))),
         vanish.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::Vanished))),
         hold.as_ref().map(|Hold { stage }| held(stage).map(Symptom::Held).map(afflict)),
+        api_server.as_ref().map(|wanted| trouble(wanted).map(Symptom::ApiServer).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -142,6 +152,41 @@ fn condition(wanted: &FaultyCondition) -> Result<NodeCondition, Mistake> {
     let reason = if reason.is_empty() { "SimulatedFault" } else { reason };
     let (kind, status, message) = (kind.clone(), status.clone(), message.clone());
     Ok(NodeCondition { kind, status, reason: reason.to_owned(), message })
+}
+
+fn trouble(wanted: &ApiServerFault) -> Result<ApiServerTrouble, Mistake> {
+    let ApiServerFault { down, error, latency, cut_watches, verbs, resources } = wanted;
+    let kinds = [
+        down.as_ref().map(|NoSettings {}| Ok(ApiServerTroubleKind::Down)),
+        error.as_ref().map(request_error),
+        latency.as_ref().map(|Delay { duration: base, jitter }| {
+            let base = duration("effect.apiServer.latency.duration", base)?;
+            let jitter = fraction("effect.apiServer.latency.jitter", jitter)?.unwrap_or_default();
+            Ok(ApiServerTroubleKind::Latency { base, jitter_per_million: per_million(jitter) })
+        }),
+        cut_watches.as_ref().map(|CutWatches { after }| {
+            Ok(ApiServerTroubleKind::Cut { after: duration("effect.apiServer.cutWatches.after", after)? })
+        }),
+    ];
+    let mut set = kinds.into_iter().flatten();
+    let (Some(kind), None) = (set.next(), set.next()) else {
+        return Err(mistake("effect.apiServer", "", "exactly one of down, error, latency and cutWatches"));
+    };
+    let verbs = if cut_watches.is_some() { vec!["watch".to_owned()] } else { verbs.clone() };
+    Ok(ApiServerTrouble { verbs, resources: resources.clone(), kind: kind? })
+}
+
+fn request_error(RequestError { code, probability }: &RequestError) -> Result<ApiServerTroubleKind, Mistake> {
+    let known = ERROR_CODES.contains(code).then(|| u16::try_from(*code).ok()).flatten();
+    let code =
+        known.ok_or_else(|| mistake("effect.apiServer.error.code", code, "a status code of an error"))?;
+    let probability = fraction("effect.apiServer.error.probability", probability)?.unwrap_or(1.0);
+    Ok(ApiServerTroubleKind::Error { code, per_million: per_million(probability) })
+}
+
+/// A fraction from 0 to 1 in millionths.
+fn per_million(fraction: f64) -> u32 {
+    (fraction.clamp(0.0, 1.0) * 1e6).round() as u32
 }
 
 fn held(name: &str) -> Result<Stage, Mistake> {

@@ -36,11 +36,16 @@ pub const FAIL_REASONS: [&str; 9] = [
 /// The phases of a fault.
 const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
 
+/// The status codes with which a fault can answer requests.
+pub const ERROR_CODES: [i32; 9] = [401, 403, 404, 409, 410, 429, 500, 503, 504];
+/// The verbs of requests.
+pub const REQUEST_VERBS: [&str; 8] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 /// The stages of a machine's start that a fault can hold.
 pub const HELD_STAGES: [&str; 4] = ["vm", "node", "etcd", "apiServer"];
-/// The longest list of machines in a status, and the highest count of a fault of machines: after a restart, the status
-/// says which machines were hit.
-pub const MACHINES_MAX: usize = 100;
+/// The longest list of machines and clusters in a status, and the highest count of a fault of these: after a restart,
+/// the status says which ones were hit.
+pub const AFFECTED_MAX: usize = 100;
 
 /// What goes wrong in the clouds of a namespace: what a fault is about, what happens, and how often.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +86,7 @@ pub const MACHINES_MAX: usize = 100;
     ),
     schema::rule(
         "has(self.effect.fail) || has(self.effect.delay) || !has(self.budget) || !has(self.budget.count) || self.budget.count <= 100",
-        "budget.count can be at most 100 for a fault of machines",
+        "budget.count can be at most 100, except with the effects fail and delay",
     ),
 ]))]
 pub struct FaultSpec {
@@ -137,7 +142,7 @@ pub struct FaultMatch {
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
-         has(self.freeze), has(self.vanish), has(self.hold)].filter(set, set).size() == 1",
+         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -166,6 +171,10 @@ pub struct FaultEffect {
     /// The machine does not get past a stage of its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// The API servers of a workload cluster misbehave. Such a fault is about Clusters, so fields of match that are
+    /// about machines fit nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServerFault>,
 }
 
 /// An effect without settings.
@@ -212,6 +221,69 @@ pub struct Hold {
     /// The stage. With node, the machine boots but never joins its cluster.
     #[schemars(extend("enum" = HELD_STAGES))]
     pub stage: String,
+}
+
+/// The API servers of a workload cluster misbehave: exactly one of down, error, latency and cutWatches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "[has(self.down), has(self.error), has(self.latency), has(self.cutWatches)].filter(set, set).size() == 1",
+        "exactly one of down, error, latency and cutWatches has to be set",
+    ),
+    schema::rule(
+        "!has(self.down) || !(has(self.verbs) || has(self.resources))",
+        "verbs and resources cannot be set with down",
+    ),
+    schema::rule("!has(self.cutWatches) || !has(self.verbs)", "verbs cannot be set with cutWatches"),
+]))]
+pub struct ApiServerFault {
+    /// No API server is in service: connections end, and new ones get no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<NoSettings>,
+    /// Requests are answered with an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RequestError>,
+    /// Requests are answered late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Delay>,
+    /// The connections of watches break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_watches: Option<CutWatches>,
+    /// The verbs of the requests; by default all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "request_verbs")]
+    pub verbs: Vec<String>,
+    /// The resources of the requests, such as nodes; by default all requests, also those without a resource.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100))]
+    #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub resources: Vec<String>,
+}
+
+/// Requests are answered with an error.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["code"]))]
+pub struct RequestError {
+    /// The status code.
+    #[schemars(extend("enum" = ERROR_CODES))]
+    pub code: i32,
+    /// The probability that a request fails, from 0 to 1; by default 1.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = JITTER_PATTERN))]
+    pub probability: String,
+}
+
+/// The connections of watches break.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["after"]))]
+pub struct CutWatches {
+    /// The time from the beginning of a watch until its connection breaks.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub after: String,
 }
 
 /// The cloud refuses an operation.
@@ -294,28 +366,29 @@ pub struct FaultStatus {
     #[schemars(length(max = 10))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub last_hits: Vec<FaultHit>,
-    /// The machines on which it has an effect now; the first hundred.
+    /// The machines and clusters that misbehave because of it now; the first hundred.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MACHINES_MAX))]
+    #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub machines: Vec<FaultyMachine>,
+    pub affected: Vec<Affected>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// A machine on which a fault has an effect.
+/// A machine or a cluster that misbehaves because of a fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["cluster", "name"]))]
-pub struct FaultyMachine {
-    /// Its cluster.
+#[schemars(extend("required" = ["cluster"]))]
+pub struct Affected {
+    /// The cluster.
     #[schemars(length(min = 1, max = 253))]
     pub cluster: String,
-    /// The name of its InMemoryMachine.
+    /// The name of the InMemoryMachine. It is not set for a cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
-    pub name: String,
+    pub machine: String,
 }
 
 /// A hit of a fault.
@@ -347,6 +420,17 @@ fn operations(_: &mut SchemaGenerator) -> Schema {
         "maxItems": OPERATIONS.len(),
         "x-kubernetes-list-type": "set",
         "items": { "type": "string", "enum": OPERATIONS },
+    })
+}
+
+fn request_verbs(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The verbs of the requests; by default all.",
+        "type": "array",
+        "minItems": 1,
+        "maxItems": REQUEST_VERBS.len(),
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "enum": REQUEST_VERBS },
     })
 }
 

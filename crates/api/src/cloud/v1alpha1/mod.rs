@@ -10,8 +10,9 @@ pub use cloud_extension_config::{
     ExtensionHandler, ExtensionHook, ExtensionService,
 };
 pub use fault::{
-    Delay, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
-    FaultyCondition, FaultyMachine, HELD_STAGES, Hold, MACHINES_MAX, NoSettings, OPERATIONS, Outage,
+    AFFECTED_MAX, Affected, ApiServerFault, CutWatches, Delay, ERROR_CODES, FAIL_REASONS, Fail, Fault,
+    FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus, FaultyCondition, HELD_STAGES,
+    Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
 };
 pub use simulated_cloud::{
     Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,

@@ -93,6 +93,35 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "outage": {} })), outage);
 }
 
+#[test]
+fn every_trouble_of_api_servers_is_read() {
+    let trouble = |api_server: Value| match read(json!({ "effect": { "apiServer": api_server } })) {
+        Ok(Fault { effect: Effect::Afflict(affliction), .. }) => affliction,
+        other => panic!("{other:?}"),
+    };
+    let symptom = |verbs: &[&str], resources: &[&str], kind| {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let trouble = ApiServerTrouble { verbs: owned(verbs), resources: owned(resources), kind };
+        Symptom::ApiServer(trouble).affliction()
+    };
+    use ApiServerTroubleKind::{Cut, Down, Error, Latency};
+    assert_eq!(trouble(json!({ "down": {} })), symptom(&[], &[], Down));
+    assert_eq!(
+        trouble(
+            json!({ "error": { "code": 503, "probability": "0.25" }, "verbs": ["list"], "resources": ["nodes"] })
+        ),
+        symptom(&["list"], &["nodes"], Error { code: 503, per_million: 250_000 })
+    );
+    assert_eq!(
+        trouble(json!({ "latency": { "duration": "2s", "jitter": "1" } })),
+        symptom(&[], &[], Latency { base: Duration::from_secs(2), jitter_per_million: 1_000_000 })
+    );
+    assert_eq!(
+        trouble(json!({ "cutWatches": { "after": "1m" } })),
+        symptom(&["watch"], &[], Cut { after: Duration::from_secs(60) })
+    );
+}
+
 /// The schema lists the same words as the cloud.
 #[test]
 fn every_operation_and_reason_of_the_schema_is_known() {
@@ -128,6 +157,18 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             r#"spec.effect.delay.jitter: "2" is not a fraction from 0 to 1"#,
         ),
         (
+            json!({ "effect": { "apiServer": { "down": {}, "cutWatches": { "after": "5s" } } } }),
+            r#"spec.effect.apiServer: "" is not exactly one of down, error, latency and cutWatches"#,
+        ),
+        (
+            json!({ "effect": { "apiServer": { "error": { "code": 418 } } } }),
+            r#"spec.effect.apiServer.error.code: "418" is not a status code of an error"#,
+        ),
+        (
+            json!({ "effect": { "apiServer": { "latency": { "duration": "late" } } } }),
+            r#"spec.effect.apiServer.latency.duration: "late" is not a duration such as 90s"#,
+        ),
+        (
             json!({ "effect": { "hold": { "stage": "grub" } } }),
             r#"spec.effect.hold.stage: "grub" is not a stage of a machine's start"#,
         ),
@@ -141,11 +182,11 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         ),
         (
             json!({ "effect": { "freeze": {} }, "match": { "operations": ["CreateInstance"] } }),
-            r#"spec.match.operations: "CreateInstance" is not for a fault of machines"#,
+            r#"spec.match.operations: "CreateInstance" is not for a fault of machines or API servers"#,
         ),
         (
             json!({ "effect": { "vanish": {} }, "budget": { "count": 101 } }),
-            r#"spec.budget.count: "101" is not at most 100, for a fault of machines"#,
+            r#"spec.budget.count: "101" is not at most 100, for a fault of machines or API servers"#,
         ),
         (
             json!({ "effect": fail(), "match": { "operations": ["Reboot"] } }),

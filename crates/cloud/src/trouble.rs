@@ -1,0 +1,249 @@
+//! What faults do to the API servers of a cluster: they fail requests, answer late, and cut watches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use futures::StreamExt as _;
+use futures::future::{Either, select};
+use http::{HeaderValue, Response, StatusCode, header};
+use nephele_apiserver::RequestInfo;
+use nephele_engine::Seed;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::identity::ClusterId;
+
+/// What is wrong with the API servers of a cluster, for the requests that it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiServerTrouble {
+    /// The verbs of the requests, such as `list`. If empty, all.
+    pub verbs: Vec<String>,
+    /// The resources of the requests, such as `nodes`. If empty, all, and also requests without a resource.
+    pub resources: Vec<String>,
+    /// What happens to them.
+    pub kind: ApiServerTroubleKind,
+}
+
+/// What happens to requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApiServerTroubleKind {
+    /// No API server is in service. Connections end, whatever they ask.
+    Down,
+    /// They are answered with an error.
+    Error {
+        /// The status code.
+        code: u16,
+        /// How many of a million requests fail.
+        per_million: u32,
+    },
+    /// They are answered late.
+    Latency {
+        /// By at least this time.
+        base: Duration,
+        /// How much may be added at random, in millionths of `base`.
+        jitter_per_million: u32,
+    },
+    /// Their connection ends in the middle of the answer, after this time. For watches.
+    Cut {
+        /// The time.
+        after: Duration,
+    },
+}
+
+/// The troubles of a cluster, by the name of the fault.
+pub(crate) type Troubles = BTreeMap<String, Arc<Trouble>>;
+
+/// A trouble, and how many requests it was about.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) spec: ApiServerTrouble,
+    requests: AtomicU64,
+}
+
+/// What the troubles decided about a request.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Treatment {
+    /// The request waits for this time.
+    pub(crate) wait: Duration,
+    /// The request is answered with this code, because of the fault of this name.
+    pub(crate) error: Option<(u16, String)>,
+    /// The answer ends after this time.
+    pub(crate) cut: Option<Duration>,
+}
+
+impl Trouble {
+    pub(crate) fn new(spec: ApiServerTrouble) -> Self {
+        Self { spec, requests: AtomicU64::new(0) }
+    }
+
+    fn is_about(&self, request: &RequestInfo) -> bool {
+        let ApiServerTrouble { verbs, resources, .. } = &self.spec;
+        (verbs.is_empty() || verbs.iter().any(|verb| verb == request.verb))
+            && (resources.is_empty() || resources.contains(&request.resource))
+    }
+}
+
+/// What happens to a request. Waits add up, and the first error by the name of its fault decides. Draws are keyed by the
+/// cluster, the fault and the number of the request among those that the fault is about.
+pub(crate) fn treat(
+    troubles: &Troubles,
+    request: &RequestInfo,
+    cluster: &ClusterId,
+    seed: &Seed,
+) -> Treatment {
+    let mut treatment = Treatment::default();
+    for (fault, trouble) in troubles.iter().filter(|(_, trouble)| trouble.is_about(request)) {
+        let number = trouble.requests.fetch_add(1, Ordering::Relaxed);
+        let draw = || seed.fraction(&["api-server", &cluster.namespace, &cluster.name, fault], number);
+        match trouble.spec.kind {
+            ApiServerTroubleKind::Down => {}
+            ApiServerTroubleKind::Error { code, per_million } => {
+                if treatment.error.is_none() && draw() * 1e6 < f64::from(per_million) {
+                    treatment.error = Some((code, fault.clone()));
+                }
+            }
+            ApiServerTroubleKind::Latency { base, jitter_per_million } => {
+                let extra = base.mul_f64(draw() * f64::from(jitter_per_million) / 1e6);
+                treatment.wait = treatment.wait.saturating_add(base).saturating_add(extra);
+            }
+            ApiServerTroubleKind::Cut { after } => {
+                treatment.cut = Some(treatment.cut.map_or(after, |cut| cut.min(after)));
+            }
+        }
+    }
+    treatment
+}
+
+/// The answer to a request that fails because of a fault.
+pub(crate) fn failed(code: u16, fault: &str) -> Response<Body> {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let mut status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+        "code": code, "message": format!("the API server has a simulated failure (Fault {fault})"),
+    });
+    let retry = matches!(code, 429 | 503 | 504);
+    if retry {
+        status["details"] = json!({"retryAfterSeconds": 1});
+    }
+    let mut response = Response::new(Body::from(status.to_string()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if retry {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// Ends the body of a response with an error after a time, as when a connection breaks.
+pub(crate) fn cut(response: Response<Body>, after: Duration) -> Response<Body> {
+    let end = Box::pin(tokio::time::sleep(after));
+    response.map(|body| {
+        let parts = futures::stream::unfold(Some((body.into_data_stream(), end)), |state| async move {
+            let (mut body, end): (BodyDataStream, _) = state?;
+            match select(end, body.next()).await {
+                Either::Left(_) => {
+                    let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                    Some((Err(axum::Error::new(broken)), None))
+                }
+                Either::Right((part, end)) => Some((part?, Some((body, end)))),
+            }
+        });
+        Body::from_stream(parts)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    fn troubles(list: &[(&str, ApiServerTrouble)]) -> Troubles {
+        list.iter().map(|(fault, spec)| ((*fault).to_owned(), Arc::new(Trouble::new(spec.clone())))).collect()
+    }
+
+    fn about(verbs: &[&str], resources: &[&str], kind: ApiServerTroubleKind) -> ApiServerTrouble {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        ApiServerTrouble { verbs: owned(verbs), resources: owned(resources), kind }
+    }
+
+    fn treated(troubles: &Troubles, method: &Method, path: &str) -> Treatment {
+        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        let request = http::Request::builder().method(method).uri(path).body(()).expect("a request");
+        treat(troubles, &RequestInfo::of(&request), &cluster, &Seed::new("amber-otter-lamp"))
+    }
+
+    #[test]
+    fn a_trouble_is_about_its_verbs_and_resources() {
+        let always = ApiServerTroubleKind::Error { code: 500, per_million: 1_000_000 };
+        let troubles = troubles(&[("f", about(&["list", "watch"], &["nodes"], always))]);
+        let fails = |method, path| treated(&troubles, &method, path).error.is_some();
+        assert!(fails(Method::GET, "/api/v1/nodes"));
+        assert!(fails(Method::GET, "/api/v1/nodes?watch"));
+        assert!(!fails(Method::GET, "/api/v1/nodes/a"));
+        assert!(!fails(Method::GET, "/api/v1/pods"));
+        assert!(!fails(Method::GET, "/version"));
+    }
+
+    #[test]
+    fn waits_add_up_and_the_first_error_decides() {
+        let late = |seconds| {
+            let base = Duration::from_secs(seconds);
+            about(&[], &[], ApiServerTroubleKind::Latency { base, jitter_per_million: 0 })
+        };
+        let error = |code| about(&[], &[], ApiServerTroubleKind::Error { code, per_million: 1_000_000 });
+        let cut = about(&["watch"], &[], ApiServerTroubleKind::Cut { after: Duration::from_secs(9) });
+        let troubles =
+            troubles(&[("a", late(1)), ("b", error(503)), ("c", error(500)), ("d", late(2)), ("e", cut)]);
+        let wait = Duration::from_secs(3);
+        let error = Some((503, "b".to_owned()));
+        assert_eq!(
+            treated(&troubles, &Method::GET, "/version"),
+            Treatment { wait, error: error.clone(), cut: None }
+        );
+        assert_eq!(
+            treated(&troubles, &Method::GET, "/api/v1/pods?watch"),
+            Treatment { wait, error, cut: Some(Duration::from_secs(9)) }
+        );
+    }
+
+    #[test]
+    fn as_many_requests_fail_as_the_fault_says_and_the_same_ones_each_time() {
+        let kind = ApiServerTroubleKind::Error { code: 500, per_million: 300_000 };
+        let run = || {
+            let troubles = troubles(&[("f", about(&[], &[], kind.clone()))]);
+            let fails = |_| treated(&troubles, &Method::GET, "/api/v1/nodes").error.is_some();
+            (0..1000).map(fails).collect::<Vec<_>>()
+        };
+        let first = run();
+        let failed = first.iter().filter(|failed| **failed).count();
+        assert!((250..350).contains(&failed), "{failed}");
+        assert_eq!(first, run());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_cut_ends_with_an_error() {
+        let forever = futures::stream::once(async { Ok::<_, axum::Error>("one".into()) })
+            .chain(futures::stream::pending::<Result<bytes::Bytes, axum::Error>>());
+        let response = cut(Response::new(Body::from_stream(forever)), Duration::from_secs(5));
+        let parts: Vec<_> = response.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
+        assert_eq!(parts, [true, false]);
+        let short = cut(Response::new(Body::from("all")), Duration::from_secs(5));
+        let parts: Vec<_> = short.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
+        assert_eq!(parts, [true]);
+    }
+}
