@@ -37,7 +37,7 @@ fn samples_are_read_without_a_loss() {
             kinds.push(kind);
         }
     }
-    assert_eq!(kinds.len(), 11);
+    assert_eq!(kinds.len(), 13);
 }
 
 fn read<K: DeserializeOwned + Serialize>(written: &Value) -> Value {
