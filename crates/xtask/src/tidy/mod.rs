@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: checks that no compiler does.
 
+mod examples;
 mod spelling;
 mod texts;
 mod turns;
@@ -65,12 +66,13 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 9] = [
+    let checks: [(&str, Check); 10] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
         ("book", book::check),
         ("lints", lints),
+        ("examples", examples),
         ("sizes", sizes),
         ("words", words),
         ("spelling", spelling),
@@ -141,6 +143,27 @@ fn lints() -> anyhow::Result<()> {
         Ok(())
     } else {
         bail!("not inherited from the workspace: {}", without.join(", "))
+    }
+}
+
+/// Fails if documentation has examples that would be tests, in a crate whose examples are not tested. Most crates have no
+/// examples, and to look for them takes rustdoc seconds.
+fn examples() -> anyhow::Result<()> {
+    let files = files()?;
+    let mut found = Vec::new();
+    for manifest in files.iter().filter(|path| path.ends_with("/Cargo.toml")) {
+        if !read(manifest)?.contains("\n[lib]\ndoctest = false\n") {
+            continue;
+        }
+        let sources = manifest.replace("Cargo.toml", "src/");
+        for path in files.iter().filter(|path| path.starts_with(&sources) && path.ends_with(".rs")) {
+            found.extend(examples::find(&read(path)?).into_iter().map(|line| format!("{path}:{line}")));
+        }
+    }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("not tested, because the crate has `doctest = false`: {}", found.join(", "))
     }
 }
 
