@@ -36,4 +36,5 @@ pub use hooks::{
     BeforeMachineCreateRequest, BeforeMachineCreateResponse, GROUP, Instance, InstanceAddress, VERSION,
     catalog,
 };
+pub use nephele_runtime_sdk::client::extension_config::WarmUpSettings;
 pub use source::{Error, start};

@@ -44,11 +44,13 @@ pub enum Error {
 }
 
 /// Returns the caller of extensions, and a future that keeps the registered extensions up to date until `shutdown`.
-/// Until they are known, machines wait. Without extensions nothing is called, and only one watch is open.
+/// Until they are known, machines wait: `warm_up` limits for how long. Without extensions nothing is called, and only one
+/// watch is open.
 pub fn start(
     kube: kube::Client,
     services: &Services,
     metrics: Metrics,
+    warm_up: WarmUpSettings,
     shutdown: CancellationToken,
 ) -> (CloudHooks, impl Future<Output = Result<(), Error>> + Send + use<>) {
     let client = Client::builder(catalog())
@@ -70,6 +72,7 @@ pub fn start(
         hooks.clone(),
         runner.store(),
         runner.gone().boxed(),
+        warm_up,
         Arc::clone(&services.clock),
     );
     let prepare = shutdown.clone().run_until_cancelled_owned(prepare).map(|_| Ok(()));
@@ -139,6 +142,7 @@ async fn prepare(
     hooks: CloudHooks,
     store: Store<CloudExtensionConfig>,
     mut gone: BoxStream<'static, Gone<CloudExtensionConfig>>,
+    settings: WarmUpSettings,
     clock: Clock,
 ) {
     if store.wait_until_ready().await.is_err() {
@@ -152,7 +156,7 @@ async fn prepare(
             registry.warm_up([], WarmUp::Isolated).map_err(WarmUpError::Registry)
         } else {
             // The warm-up waits between its attempts, and some time passes before the next warm-up.
-            reconciler.warm_up(WarmUpSettings::default(), now).await
+            reconciler.warm_up(settings, now).await
         };
         match warmed_up {
             Ok(warmed_up) => {

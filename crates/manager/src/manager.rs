@@ -9,6 +9,7 @@ use std::{
 use futures::future::BoxFuture;
 use kube::Client;
 use nephele_cloud::{Cloud, CloudConfig, Network};
+use nephele_cloud_hooks::WarmUpSettings;
 use nephele_hooks::Access;
 use nephele_kit::{
     Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock,
@@ -347,6 +348,7 @@ impl Manager {
                 client.clone(),
                 &services,
                 hook_metrics,
+                WarmUpSettings::default(),
                 stops.controllers.clone(),
             );
             tasks.spawn("hooks of machines", ask);

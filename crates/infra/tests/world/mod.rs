@@ -14,8 +14,10 @@ use nephele_api::{
     ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
 };
 use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
+use nephele_cloud_hooks::WarmUpSettings;
 use nephele_infra::{MachineHooks, NoHooks, Settings};
 use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
+use nephele_runtime_sdk::client::WarmUp;
 use nephele_testkit::{
     ManagementApi,
     objects::{self, NAMESPACE, Purpose},
@@ -64,6 +66,14 @@ impl Setup {
         }
     }
 }
+
+/// As a manager's, but an extension that does not answer is not waited for as long.
+const WARM_UP: WarmUpSettings = WarmUpSettings {
+    mode: WarmUp::Isolated,
+    patience: Duration::from_secs(1),
+    interval: Duration::from_millis(200),
+    at_once: 10,
+};
 
 impl World {
     pub(crate) fn start(first_port: u16) -> Self {
@@ -118,7 +128,7 @@ impl World {
         let hooks: Arc<dyn MachineHooks> = if extensions {
             let metrics = nephele_runtime_sdk::client::Metrics::register(&registry).expect("a new registry");
             let (hooks, ask) =
-                nephele_cloud_hooks::start(client.clone(), &services, metrics, shutdown.clone());
+                nephele_cloud_hooks::start(client.clone(), &services, metrics, WARM_UP, shutdown.clone());
             tokio::spawn(async move { ask.await.expect("extensions are known until they shall not be") });
             Arc::new(hooks)
         } else {
