@@ -28,6 +28,8 @@ const LIMIT: Duration = Duration::from_secs(1800);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// After an hour the API server has forgotten the Events of a round.
 const AFTER_ROUND: Duration = Duration::from_secs(3700);
+/// As long as that hour: renewing the default lease would take half of the time of a round.
+const LEASE: Duration = Duration::from_secs(3600);
 
 /// Runs this many rounds and returns what `allocated` said after each.
 ///
@@ -67,7 +69,8 @@ impl Quiet {
         let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
         let connection =
             Connection::new(api.server().clone(), 0, "manager".to_owned(), conditions, Arc::new(|_| {}));
-        let settings = Settings { scope: Scope::All, shares_ports: false, quota: 0, disk: None };
+        let settings =
+            Settings { scope: Scope::All, shares_ports: false, quota: 0, disk: None, lease: Some(LEASE) };
         let manager = Process::start(connection, "manager".to_owned(), &clock, settings);
         hub.set(std::iter::once(manager.network.clone()));
         Self { api, planned, standin, manager }

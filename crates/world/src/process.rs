@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) quota: u32,
     /// The disk on which the objects of workload clusters are kept, if they are.
     pub(crate) disk: Option<MemoryDisk>,
+    /// How long the lease lasts, if not as long as a manager's does by default.
+    pub(crate) lease: Option<Duration>,
 }
 
 /// A running manager.
@@ -56,7 +58,7 @@ impl Process {
         clock: &WorldClock,
         settings: Settings,
     ) -> Self {
-        let Settings { scope, shares_ports, quota, disk } = settings;
+        let Settings { scope, shares_ports, quota, disk, lease } = settings;
         let (namespace, watch_filter) = match scope {
             Scope::All => (String::new(), String::new()),
             Scope::Even => (EVEN.to_owned(), String::new()),
@@ -65,7 +67,14 @@ impl Process {
         };
         let sees_some = matches!(scope, Scope::Even | Scope::LabelledEven);
         let ports = if sees_some && !shares_ports { PORTS_OF_SOME_CLUSTERS } else { PORTS };
+        let defaults = Options::default();
+        let times = (defaults.lease_duration, defaults.renew_deadline, defaults.retry_period);
+        let (lease_duration, renew_deadline, retry_period) =
+            lease.map_or(times, |lease| (lease, lease / 3 * 2, lease / 8));
         let options = Options {
+            lease_duration,
+            renew_deadline,
+            retry_period,
             namespace,
             watch_filter,
             leader_elect: true,
@@ -77,7 +86,7 @@ impl Process {
             state_dir: disk.as_ref().map(|_| "in memory".to_owned()).unwrap_or_default(),
             seed: "world".to_owned(),
             identity: identity.clone(),
-            ..Options::default()
+            ..defaults
         };
         let config = Config::new(options).expect("these options are a configuration");
         let manager = Manager::build_with(config, Clients::one(connection.client()), Registry::new());

@@ -456,7 +456,7 @@ impl<'a> World<'a> {
     /// The settings of a manager that starts now.
     fn settings(&self) -> Settings {
         let Scenario { shares_ports, quota, .. } = *self.scenario;
-        Settings { scope: self.scope, shares_ports, quota, disk: self.disk.clone() }
+        Settings { scope: self.scope, shares_ports, quota, disk: self.disk.clone(), lease: None }
     }
 
     /// Makes clusters reachable through the managers that run now.
