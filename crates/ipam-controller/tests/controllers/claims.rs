@@ -109,7 +109,7 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
 }
 
 // That happens while the API server does not know the kind of a pool whose definition is new.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_ip_address_was_refused_is_tried_again_though_nothing_changes() {
     let api = ManagementApi::start();
     let refusals = Arc::new(AtomicUsize::new(0));

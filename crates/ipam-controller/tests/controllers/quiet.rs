@@ -155,7 +155,7 @@ async fn quiet(delays: Delays) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 8, max_shrink_iters: 0, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn no_request_is_refused_or_sent_in_vain(seed: u64, request in 0..400_u64, watch in 0..4000_u64) {
