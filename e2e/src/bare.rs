@@ -6,6 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -16,7 +17,15 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{Management, program};
+use crate::{
+    Look, Management,
+    management::kinds,
+    manager::{self, Process, Provider},
+    program, until,
+};
+
+/// How long a manager may take to become ready, to lead or to end.
+const MANAGER_LIMIT: Duration = Duration::from_secs(120);
 
 /// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
 /// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
@@ -81,8 +90,8 @@ impl Bare {
         Ok(Self { management, name: name.to_owned(), more, environment })
     }
 
-    /// Restarts managers whose Deployments have been replaced, as a node would, and waits until all are ready.
-    /// Installs our providers again if they are gone.
+    /// Restarts managers that have ended or whose Deployments have been replaced, as a node would, and waits until all are
+    /// ready. Installs our providers again if they are gone.
     ///
     /// # Errors
     ///
@@ -97,8 +106,7 @@ impl Bare {
     ///
     /// When the provider has no manager.
     pub async fn kill_manager(&self, label: &str) -> anyhow::Result<()> {
-        let state = self.repository().parent().map(Path::to_owned).unwrap_or_default();
-        let file = state.join("pid").join(label);
+        let file = self.state().join("pid").join(label);
         let started = std::fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;
         let started: serde_json::Value =
             serde_json::from_slice(&started).with_context(|| format!("failed to read {}", file.display()))?;
@@ -128,17 +136,46 @@ impl Bare {
     ///
     /// When there is no program.
     pub fn manager(&self, kubeconfig: &Path, args: &[String]) -> anyhow::Result<Manager> {
-        let (mut command, addresses) = (Command::new(variable("NEPHELE_PROGRAM")?), free_addresses()?);
-        let [health, diagnostics] = &addresses;
+        let mut command = Command::new(variable("NEPHELE_PROGRAM")?);
         command.arg("manager").args(args).arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1", "--webhook-port=0"]);
-        command.arg(format!("--health-addr={health}")).arg(format!("--diagnostics-address={diagnostics}"));
-        command.arg("--insecure-diagnostics=true").stdin(Stdio::null());
-        let log = kubeconfig.with_extension("log");
-        let file = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
-        command.stderr(file.try_clone().context("failed to keep a log")?).stdout(file);
-        let process = command.spawn().context("failed to start a manager")?;
-        Ok(Manager { process, addresses, log })
+        Manager::start(command, kubeconfig.with_extension("log"))
+    }
+
+    /// Starts one more manager of a provider, as a higher number of replicas in its Deployment would, and waits until it
+    /// is ready. It runs until it is dropped, and does not serve webhooks.
+    ///
+    /// # Errors
+    ///
+    /// When it does not become ready, with its log.
+    pub async fn replica(&self, provider: Provider, pod: &str) -> anyhow::Result<Manager> {
+        let (namespace, name) = (provider.namespace(), provider.deployment());
+        let deployment = self.management.get(kinds::DEPLOYMENT, namespace, name).await?;
+        let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+        let args = args.context("the manager has no arguments")?;
+        let mut command = Command::new(variable("NEPHELE_PROGRAM")?);
+        command.arg("manager").args(args.iter().filter_map(Value::as_str));
+        command.env("KUBECONFIG", self.state().join("managers").join(provider.label()).join("kubeconfig"));
+        command.env("POD_NAMESPACE", namespace).env("POD_NAME", pod);
+        let mut manager = Manager::start(command, self.state().join("log").join(format!("{pod}.log")))?;
+        until(&format!("manager {pod} to be ready"), MANAGER_LIMIT, async || {
+            let is_ready = manager.is_ready().await?;
+            Ok(Look::when(is_ready, || manager.log()))
+        })
+        .await?;
+        Ok(manager)
+    }
+
+    /// The leading manager of a provider, once there is one.
+    ///
+    /// # Errors
+    ///
+    /// When no manager leads.
+    pub async fn leader(&self, provider: Provider) -> anyhow::Result<Process> {
+        until(&format!("a manager of {provider:?} to lead"), MANAGER_LIMIT, async || {
+            let processes = manager::processes_of(provider, &self.state())?;
+            manager::leader_among(&processes, &self.management, provider).await.map(Look::Done)
+        })
+        .await
     }
 
     /// Stops the management cluster and deletes its state.
@@ -161,6 +198,11 @@ impl Bare {
     pub fn repository(&self) -> PathBuf {
         let configuration = self.environment.get("CLUSTERCTL_CONFIG").map(PathBuf::from).unwrap_or_default();
         configuration.parent().map(Path::to_owned).unwrap_or_default()
+    }
+
+    /// The folder of its state.
+    fn state(&self) -> PathBuf {
+        self.repository().parent().map(Path::to_owned).unwrap_or_default()
     }
 
     /// Runs clusterctl on the management cluster and returns the output.
@@ -196,6 +238,39 @@ pub struct Manager {
 }
 
 impl Manager {
+    /// Starts a manager that does not serve webhooks, at ports of its own.
+    fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
+        let addresses = free_addresses()?;
+        let [health, diagnostics] = &addresses;
+        command.args(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1", "--webhook-port=0"]);
+        command.arg(format!("--health-addr={health}")).arg(format!("--diagnostics-address={diagnostics}"));
+        command.arg("--insecure-diagnostics=true").stdin(Stdio::null());
+        let file = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
+        command.stderr(file.try_clone().context("failed to keep a log")?).stdout(file);
+        let process = command.spawn().context("failed to start a manager")?;
+        Ok(Self { process, addresses, log })
+    }
+
+    /// Ends it in an orderly way, so that it gives up its lease, and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end, with its log.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        if !self.has_ended()? {
+            manager::end(self.process.id())?;
+        }
+        until("the manager to end", MANAGER_LIMIT, async || {
+            let has_ended = self.has_ended()?;
+            Ok(Look::when(has_ended, || self.log()))
+        })
+        .await
+    }
+
+    fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.process.try_wait().context("failed to check a manager")?.is_some())
+    }
+
     /// Whether it is ready.
     ///
     /// # Errors

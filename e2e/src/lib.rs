@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The tests are in `tests/`: `lifecycle` and `ipam` in parallel, `alone` one after the other with nothing else
-//! running, `clusterctl` on their own management clusters, `helm` and `installed` in place of the providers that the
-//! other tests use. The tests only use the public parts of the product: objects, endpoints, a process.
+//! running, `clusterctl` and `leaders` on their own management clusters, `helm` and `installed` in place of the
+//! providers that the other tests use. The tests only use the public parts of the product: objects, endpoints, a
+//! process.
 
 pub mod bare;
 pub mod cluster;

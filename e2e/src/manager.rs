@@ -39,6 +39,15 @@ impl Provider {
             Self::Ipam => "capi-ipam-in-cluster-controller-manager",
         }
     }
+
+    /// clusterctl's name of the provider.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Infrastructure => "infrastructure-in-memory",
+            Self::Ipam => "ipam-in-cluster",
+        }
+    }
 }
 
 /// A manager.
@@ -70,9 +79,31 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
 ///
 /// When processes cannot be listed.
 pub fn processes(provider: Provider) -> anyhow::Result<Vec<Process>> {
-    let namespace = format!("POD_NAMESPACE={}", provider.namespace());
     let folder = std::env::var_os("KUBECONFIG").and_then(|file| Some(Path::new(&file).parent()?.to_owned()));
-    let (mut in_pods, mut beside) = (Vec::new(), Vec::new());
+    let Found { in_pods, beside } = find(provider, folder.as_deref())?;
+    Ok(if beside.is_empty() { in_pods } else { beside })
+}
+
+/// The visible managers of a provider on this machine whose credentials are in this folder.
+///
+/// # Errors
+///
+/// When processes cannot be listed.
+pub(crate) fn processes_of(provider: Provider, folder: &Path) -> anyhow::Result<Vec<Process>> {
+    Ok(find(provider, Some(folder))?.beside)
+}
+
+/// The managers of a provider on this machine.
+#[derive(Default)]
+struct Found {
+    in_pods: Vec<Process>,
+    /// Those whose credentials are in a folder.
+    beside: Vec<Process>,
+}
+
+fn find(provider: Provider, folder: Option<&Path>) -> anyhow::Result<Found> {
+    let namespace = format!("POD_NAMESPACE={}", provider.namespace());
+    let mut found = Found::default();
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -88,15 +119,15 @@ pub fn processes(provider: Provider) -> anyhow::Result<Vec<Process>> {
         let kubeconfig = variables().find_map(|variable| variable.strip_prefix(b"KUBECONFIG="));
         match kubeconfig.map(|file| Path::new(OsStr::from_bytes(file))) {
             None if words.next().is_some_and(|program| program.ends_with(b"/manager")) => {
-                in_pods.push(process);
+                found.in_pods.push(process);
             }
-            Some(file) if folder.as_ref().is_some_and(|folder| file.starts_with(folder)) => {
-                beside.push(process);
+            Some(file) if folder.is_some_and(|folder| file.starts_with(folder)) => {
+                found.beside.push(process);
             }
             _ => {}
         }
     }
-    Ok(if beside.is_empty() { in_pods } else { beside })
+    Ok(found)
 }
 
 /// Changes the number of a provider's managers, and waits until they run and one of them leads.
@@ -158,8 +189,16 @@ async fn settled(management: &Management, provider: Provider, replicas: usize) -
 ///
 /// When no manager on this machine leads.
 pub async fn leader(management: &Management, provider: Provider) -> anyhow::Result<Process> {
+    leader_among(&processes(provider)?, management, provider).await
+}
+
+/// The leading manager among these processes, by its lease.
+pub(crate) async fn leader_among(
+    processes: &[Process],
+    management: &Management,
+    provider: Provider,
+) -> anyhow::Result<Process> {
     let holder = holder(management, provider).await?;
-    let processes = processes(provider)?;
     let found = processes.iter().find(|process| process.pod == holder).cloned();
     found.with_context(|| format!("the leader {holder:?} is not among {processes:?}"))
 }
@@ -194,6 +233,15 @@ async fn holder(management: &Management, provider: Provider) -> anyhow::Result<S
 /// When it may not be killed.
 pub fn kill(pid: u32) -> anyhow::Result<()> {
     signal(pid, "KILL")
+}
+
+/// Ends a process in an orderly way, as the kubelet does with the pod that is deleted.
+///
+/// # Errors
+///
+/// When it may not be ended.
+pub fn end(pid: u32) -> anyhow::Result<()> {
+    signal(pid, "TERM")
 }
 
 /// Suspends a process in the middle of its work, as an overloaded machine does.

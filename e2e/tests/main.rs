@@ -4,8 +4,8 @@
 //! | Module | Runs |
 //! |---|---|
 //! | `lifecycle`, `ipam`, `input` | in parallel, each test in its own namespace |
-//! | `alone` | one by one for each provider: the tests kill its managers |
-//! | `clusterctl`, `releases`, `runtime`, `quiet` | beside `alone`, each test on its own management clusters |
+//! | `alone` | one by one: the tests kill the managers |
+//! | `clusterctl`, `leaders`, `releases`, `runtime`, `quiet` | beside `alone`, each test on its own management clusters |
 //! | `helm`, `installed` | on a cluster without our providers: `cargo xtask helm`, `cargo xtask installed` |
 
 mod alone;
@@ -14,6 +14,7 @@ mod helm;
 mod input;
 mod installed;
 mod ipam;
+mod leaders;
 mod lifecycle;
 mod quiet;
 mod releases;

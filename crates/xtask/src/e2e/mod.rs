@@ -1,10 +1,10 @@
 //! `cargo xtask e2e`: the black-box tests on a real cluster.
 //!
 //! ```text
-//!  first lane:   with --all: helm ─▶ installed ─▶ our providers ─▶ alone, but for ipam ─┐
-//!                                                 ╰▶ alone::ipam ───────────────────────┤
-//!  two lanes:    clusterctl, runtime, releases ─────────────────────────────────────────┼─▶ lifecycle, ipam, input,
-//!  fourth lane:  quiet ─▶ what is left of these ────────────────────────────────────────┘   side by side
+//!  first lane:   with --all: helm ─▶ installed ─▶ our providers ─▶ alone ─▶ what is left of the next ─┐
+//!                                                 ╰▶ what is left of the next ────────────────────────┤
+//!  two lanes:    clusterctl, leaders, runtime, releases ──────────────────────────────────────────────┼─▶ lifecycle,
+//!  fourth lane:  quiet ─▶ what is left of these ──────────────────────────────────────────────────────┘   ipam, input
 //! ```
 
 mod program;
@@ -29,8 +29,6 @@ use crate::{
 
 /// The tests that kill a manager of the cluster with a node.
 const ALONE: [&str; 1] = ["alone"];
-/// Those of them that kill the manager of the IPAM provider, which runs by itself there.
-const ALONE_OF_IPAM: [&str; 1] = ["alone::ipam"];
 /// The tests that mostly wait, on management clusters of their own.
 const QUIET: [&str; 1] = ["quiet"];
 /// The tests that share the cluster with a node, the slowest first.
@@ -40,7 +38,7 @@ const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
 const TOGETHER_AT_ONCE: usize = 18;
 /// The tests that start one or two management clusters of their own, the slowest first. With two of them beside the tests
 /// on the cluster with a node, two cores have 40 % of their time left, so there is a third one.
-const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 3] = ["clusterctl", "runtime", "releases"];
+const WITH_CLUSTERS_OF_THEIR_OWN: [&str; 4] = ["clusterctl", "leaders", "runtime", "releases"];
 /// Long enough for the kubelet's back-off, which grows each time a manager is killed.
 const AVAILABLE_LIMIT: &str = "--timeout=300s";
 
@@ -63,10 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
         let (together, apart, quiet) = (of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
-        let of_ipam = of(&ALONE_OF_IPAM);
-        let mut alone = tests.names(&ALONE, args.filter.as_deref());
-        alone.retain(|name| !of_ipam.contains(name));
-        let alone = Queue::new(alone);
+        let alone = of(&ALONE);
         tests.announce();
         // A failure of one group does not keep the others from running.
         let results = Mutex::new(Vec::new());
@@ -88,10 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if !is_installed {
                 return false;
             }
-            scope.spawn(move || {
-                done(tests.run(&of_ipam, 1));
-                done(tests.run(apart, 1));
-            });
+            scope.spawn(move || done(tests.run(apart, 1)));
             done(tests.run(&alone, 1));
             done(tests.run(apart, 1));
             true

@@ -42,10 +42,6 @@ impl<'a> Queue<'a> {
         self.names.is_empty()
     }
 
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.names.contains(&name)
-    }
-
     fn next(&self) -> Option<&'a str> {
         self.names.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
     }

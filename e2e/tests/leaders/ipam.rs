@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use nephele_e2e::{
-    Management, Scope,
+    Bare, Scope,
     ipam::Counts,
     load::{Load, Tally},
     management::kinds,
@@ -22,35 +22,35 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[tokio::test]
 async fn no_address_is_doubled_leaked_or_lost_when_managers_are_killed_replaced_or_suspended()
 -> anyhow::Result<()> {
-    let taken_over = with_two_managers("taken-over", taken_over).await?;
-    let suspended = with_two_managers("suspended", suspended).await?;
+    let bare = Bare::up("leaders", None).await?;
+    let taken_over = with_replicas(&bare, &["second", "third"], "taken-over", taken_over).await?;
+    let suspended = with_replicas(&bare, &["second"], "suspended", suspended).await?;
     for scope in [taken_over, suspended] {
         nothing_stays_reserved(scope).await?;
     }
-    Ok(())
+    bare.down().await
 }
 
 /// The leader is stopped and hands over. The next leader is killed.
-async fn taken_over(management: &Management, load: &Load) -> anyhow::Result<()> {
+async fn taken_over(bare: &Bare, load: &Load) -> anyhow::Result<()> {
     progress(load, CLAIMS / 5).await?;
-    let leader = manager::leader(management, Ipam).await?;
-    management.delete(kinds::POD, Ipam.namespace(), &leader.pod).await?;
-    manager::another_leads(management, Ipam, &leader).await?;
+    let leader = bare.leader(Ipam).await?;
+    manager::end(leader.id)?;
+    manager::another_leads(&bare.management, Ipam, &leader).await?;
     in_the_middle(load)?;
     progress(load, CLAIMS / 2).await?;
-    manager::kill(manager::leader(management, Ipam).await?.id)?;
+    manager::kill(bare.leader(Ipam).await?.id)?;
     in_the_middle(load)
 }
 
 /// The leader is suspended, and resumes after another manager leads.
-async fn suspended(management: &Management, load: &Load) -> anyhow::Result<()> {
+async fn suspended(bare: &Bare, load: &Load) -> anyhow::Result<()> {
     progress(load, CLAIMS / 5).await?;
-    let leader = manager::leader(management, Ipam).await?;
+    let leader = bare.leader(Ipam).await?;
     manager::stall(leader.id)?;
     let taken_over = async {
-        manager::another_leads(management, Ipam, &leader).await?;
-        // Wait only until the other manager writes: the kubelet kills a manager that is suspended for longer than its
-        // probe allows.
+        manager::another_leads(&bare.management, Ipam, &leader).await?;
+        // Only until the other manager writes, so that claims still wait when the old leader resumes.
         let bound = load.claims(|tally| tally.bound("new"));
         progress(load, bound + 1).await
     };
@@ -62,10 +62,11 @@ async fn suspended(management: &Management, load: &Load) -> anyhow::Result<()> {
 
 /// Binds claims, then releases them while as many others are bound and `disturb` interferes. Then releases the others.
 async fn turnover(
+    bare: &Bare,
     test: &str,
-    disturb: impl AsyncFnOnce(&Load) -> anyhow::Result<()>,
+    disturb: impl AsyncFnOnce(&Bare, &Load) -> anyhow::Result<()>,
 ) -> anyhow::Result<Scope> {
-    let scope = Scope::new(test).await?;
+    let scope = Scope::on(bare.management.clone(), test).await?;
     let spec = json!({"addresses": [format!("10.30.0.1-10.30.{}.{}", ADDRESSES / 256, ADDRESSES % 256)], "prefix": 16});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;
     let total = i64::try_from(ADDRESSES)?;
@@ -78,8 +79,11 @@ async fn turnover(
     load.create(on_pool(&old), kinds::IP_POOL).await?;
     load.until("the first claims to be bound", LIMIT, |tally| tally.bound("old") == CLAIMS).await?;
 
-    let (released, created, disturbed) =
-        tokio::join!(load.delete(old.clone()), load.create(on_pool(&new), kinds::IP_POOL), disturb(&load),);
+    let (released, created, disturbed) = tokio::join!(
+        load.delete(old.clone()),
+        load.create(on_pool(&new), kinds::IP_POOL),
+        disturb(bare, &load),
+    );
     released.and(created).and(disturbed)?;
     load.until("the first claims to be gone", LIMIT, |tally| tally.gone("old") == CLAIMS).await?;
     load.until("the other claims to be bound", LIMIT, |tally| tally.bound("new") == CLAIMS).await?;
@@ -143,17 +147,23 @@ fn in_the_middle(load: &Load) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A turnover with two managers, which leaves one.
-async fn with_two_managers(
+/// A turnover with more managers than the one of the Deployment, which is alone again afterwards.
+async fn with_replicas(
+    bare: &Bare,
+    pods: &[&str],
     test: &str,
-    disturb: impl AsyncFnOnce(&Management, &Load) -> anyhow::Result<()>,
+    disturb: impl AsyncFnOnce(&Bare, &Load) -> anyhow::Result<()>,
 ) -> anyhow::Result<Scope> {
-    let management = Management::connect().await?;
-    let result = match manager::scale(&management, Ipam, 2).await {
-        Ok(()) => turnover(test, async |load| disturb(&management, load).await).await,
-        Err(error) => Err(error),
-    };
-    let scaled = manager::scale(&management, Ipam, 1).await;
-    let scope = result?;
-    scaled.map(|()| scope)
+    let mut replicas = Vec::new();
+    for pod in pods {
+        replicas.push(bare.replica(Ipam, pod).await?);
+    }
+    bare.leader(Ipam).await?;
+    let scope = turnover(bare, test, disturb).await?;
+    // The manager of the Deployment may be one of those that ended.
+    bare.follow_deployments().await?;
+    for replica in replicas {
+        replica.end().await?;
+    }
+    Ok(scope)
 }
