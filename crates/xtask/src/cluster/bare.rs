@@ -41,16 +41,17 @@ pub(crate) fn up(wanted: &Description<'_>) -> anyhow::Result<()> {
     let tools = Tools::build(wanted.cluster_api)?;
     steps.done("tools");
     let processes = layout.processes()?;
-    let there = super::process::BARE.iter().filter(|name| processes.is_running(name)).count();
-    if there < super::process::BARE.len() {
+    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
+    let runs = super::process::BARE.iter().all(|name| processes.is_running(name));
+    let works = runs && kubectl.is_answered();
+    if !works {
         down(wanted.name)?;
         std::fs::create_dir_all(layout.at(""))?;
     }
     let processes = layout.processes()?;
     let number = Number::of(&layout)?;
     tools.link(&layout.at("bin"))?;
-    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
-    if there < super::process::BARE.len() {
+    if !works {
         number.link_up()?;
         control_plane::up(&layout, &tools, &processes, &kubectl, &number.site())?;
         steps.done("control plane");

@@ -75,9 +75,13 @@ pub(crate) fn save(name: &str, archive: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("failed to move {} into place", archive.display()))
 }
 
+/// How long a request to containerd may take. Imports of images are the longest.
+const CTR_TIMEOUT: &str = "120s";
+
 /// Runs containerd's client in the kubelet's namespace.
 pub(super) fn ctr(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg("--address").arg(node::socket(layout)).args(["--namespace", "k8s.io"]).args(args);
+    command.arg("--address").arg(node::socket(layout));
+    command.args(["--namespace", "k8s.io", "--timeout", CTR_TIMEOUT]).args(args);
     capture(&mut command)
 }

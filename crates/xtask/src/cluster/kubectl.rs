@@ -15,6 +15,10 @@ use crate::{
     wait::{self, Look},
 };
 
+/// How long a cluster that works may be too busy to show it.
+const BUSY_LIMIT: Duration = Duration::from_secs(30);
+const REQUEST_LIMIT: &str = "--request-timeout=5s";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Kubectl {
     program: PathBuf,
@@ -75,8 +79,22 @@ impl Kubectl {
 
     /// Deletes every pod and waits until all are gone.
     pub(super) fn delete_pods(&self) -> anyhow::Result<()> {
-        self.run(&["delete", "pods", "--all", "--all-namespaces", "--grace-period=1", "--timeout=30s"])
-            .map(|_| ())
+        let limits = ["--timeout=30s", "--request-timeout=30s"];
+        let args = ["delete", "pods", "--all", "--all-namespaces", "--grace-period=1"];
+        self.run(&[&args[..], &limits].concat()).map(|_| ())
+    }
+
+    /// Whether the API server answers. Without a limit, kubectl would wait forever for one that hangs.
+    pub(super) fn is_answered(&self) -> bool {
+        soon("the API server to answer", || self.run(&["get", "--raw=/readyz", REQUEST_LIMIT]).is_ok())
+    }
+
+    /// Whether a node is ready.
+    pub(super) fn has_ready_node(&self) -> bool {
+        soon("a node to be ready", || {
+            let nodes = self.items(&["nodes", REQUEST_LIMIT]).unwrap_or_default();
+            nodes.iter().any(|node| is_true(node, "Ready"))
+        })
     }
 
     fn command(&self) -> Command {
@@ -84,6 +102,11 @@ impl Kubectl {
         command.arg("--kubeconfig").arg(&self.kubeconfig);
         command
     }
+}
+
+fn soon(what: &str, holds: impl Fn() -> bool) -> bool {
+    let look = || Ok(if holds() { Look::Done(()) } else { Look::NotYet(String::new()) });
+    wait::until(what, BUSY_LIMIT, LOOK_EVERY, look).is_ok()
 }
 
 /// `kubectl kustomize`, which needs no cluster.

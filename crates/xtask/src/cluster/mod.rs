@@ -174,17 +174,19 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     steps.done("tools");
     let processes = layout.processes()?;
     let parts = if with_node { process::ALL } else { process::CONTROL_PLANE };
-    let running = parts.iter().filter(|name| processes.is_running(name)).count();
-    if running < parts.len() {
+    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
+    let runs = parts.iter().all(|name| processes.is_running(name));
+    // Processes that survived an aborted run may not work any more.
+    let works = runs && kubectl.is_answered() && (!with_node || kubectl.has_ready_node());
+    if !works {
         // A partial cluster is not worth repairing.
         down(layout)?;
         fs::create_dir_all(&layout.state)
             .with_context(|| format!("failed to create {}", layout.state.display()))?;
     }
     tools.link(&layout.at("bin"))?;
-    let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
     let processes = layout.processes()?;
-    if running < parts.len() {
+    if !works {
         if with_node {
             network::up()?;
         }
@@ -197,7 +199,8 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
         }
     }
     if with_node {
-        init::up(layout, &tools, &processes, &kubectl)?;
+        let completed = init::up(layout, &tools, &processes, &kubectl);
+        completed.context("failed to complete the cluster; `cargo xtask cluster down` removes it")?;
         steps.done("Cluster API");
     }
     println!("Up. Use it with: eval \"$(cargo xtask cluster env)\"");
@@ -211,7 +214,8 @@ pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
     }
     let processes = layout.processes()?;
     let kubectl = Kubectl::new(layout.at("bin/kubectl"), layout.kubeconfig());
-    if processes.is_running("kubelet") && processes.is_running("kube-apiserver") {
+    let servers = ["kubelet", "kube-apiserver", "etcd"];
+    if servers.iter().all(|name| processes.is_running(name)) && kubectl.is_answered() {
         // The kubelet removes the pods with their networks, as long as nothing creates new ones.
         for name in ["kube-controller-manager", "kube-scheduler"] {
             processes.stop(name)?;
