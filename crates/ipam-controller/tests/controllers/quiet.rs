@@ -172,7 +172,7 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
-    const CLAIMS: usize = 600;
+    const CLAIMS: usize = 300;
     let (api, sent) = (ManagementApi::start(), Arc::new(Sent::default()));
     let delays = Delays { seed: 7, request: Duration::ZERO, watch: Duration::ZERO, at_a_time: Some(4) };
     let client = client(&api, delays, &sent);

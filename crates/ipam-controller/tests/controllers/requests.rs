@@ -204,7 +204,7 @@ async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_on_a_pool_of_its_own_is_served_while_many_wait_for_another() {
-    const MANY: usize = 1000;
+    const MANY: usize = 700;
     let api = ManagementApi::start();
     let client = Log::busy_client(&api, 4);
     let world = World::through(api, client, settings());
