@@ -10,6 +10,11 @@ pub(crate) fn rule(rule: &str, message: &str) -> Value {
     json!({ "rule": rule, "message": message })
 }
 
+/// Whether a field has its default value and need not be written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 const CONDITION_TYPE_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
 /// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and there is one

@@ -12,9 +12,9 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Hardware, Latency, Model, Odds,
-    Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime,
-    StageSpec, StageState, UpdateSpec, UpdateState,
+    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Footprint, Hardware, Latency,
+    Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Seed,
+    SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -41,7 +41,9 @@ use crate::observation::{
 };
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
-use crate::spec::{Allocation, Authorities, ClusterSpec, FormerMachine, MachineSpec, MachineUpdate};
+use crate::spec::{
+    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
+};
 
 /// The configuration of the cloud.
 #[derive(Clone)]
@@ -242,16 +244,18 @@ impl Cloud {
     /// `published` has priority.
     ///
     /// Call it once with all clusters from before a restart: until then, no cluster gets a new port.
-    pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = (ClusterId, u16)>) {
+    pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = FormerCluster>) {
         let mut making = self.inner.making.lock();
-        published.into_iter().for_each(|(cluster, port)| self.reserve_endpoint(&cluster, port));
+        published.into_iter().for_each(|cluster| self.reserve_endpoint(cluster));
         making.endpoints_known = true;
     }
 
     /// Reserves the published port of one cluster, as [`Cloud::reserve_endpoints`] does for all.
-    pub fn reserve_endpoint(&self, cluster: &ClusterId, port: u16) {
-        self.inner.ports.lock().reserve(cluster, port);
-        let reserve = Request::Reserve { id: cluster.load_balancer(), zone: None };
+    pub fn reserve_endpoint(&self, published: FormerCluster) {
+        let FormerCluster { id: cluster, port, catalog } = published;
+        self.inner.ports.lock().reserve(&cluster, port);
+        let footprint = Footprint { catalog, ..Footprint::default() };
+        let reserve = Request::Reserve { id: cluster.load_balancer(), footprint };
         if let Err(error) = self.ask(reserve) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(%cluster, error, "Failed to reserve the room of a published load balancer");
@@ -263,8 +267,9 @@ impl Cloud {
     /// each machine that comes later, for example from another management cluster.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let mut making = self.inner.making.lock();
-        for FormerMachine { id: machine, has_begun, zone, allocation } in published {
-            let reserve = Request::Reserve { id: machine.resource(), zone };
+        for FormerMachine { id: machine, has_begun, zone, catalog, hardware, allocation } in published {
+            let footprint = Footprint { zone, catalog, processors: hardware.processors() };
+            let reserve = Request::Reserve { id: machine.resource(), footprint };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(%machine, error, "Failed to reserve the room of a machine that has begun");
@@ -415,7 +420,8 @@ impl Cloud {
         self.tell(Changed::Cluster(id.clone()));
     }
 
-    /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware.
+    /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
+    /// once for what is created from then on.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -546,6 +552,7 @@ impl Cloud {
             provider_id: id.provider_id(),
             allocation: seen.allocation,
             zone: seen.zone,
+            catalog: seen.catalog,
             region: seen.region,
             hardware,
             software: seen.software,

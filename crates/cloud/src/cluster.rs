@@ -94,6 +94,7 @@ pub(crate) enum Admission {
 pub(crate) struct Seen {
     pub(crate) allocation: Allocation,
     pub(crate) zone: Option<String>,
+    pub(crate) catalog: String,
     pub(crate) region: Option<String>,
     pub(crate) software: Software,
     /// The last update that was requested.
@@ -178,6 +179,7 @@ impl Cluster {
         Some(Seen {
             allocation: spec.allocation.clone(),
             zone: spec.zone.clone(),
+            catalog: spec.catalog.clone(),
             region: spec.region.clone(),
             software: spec.software(),
             update: spec.update.as_deref().cloned(),
@@ -665,6 +667,7 @@ pub(crate) mod tests {
         let spec = ClusterSpec {
             id: ClusterId { namespace: "default".into(), name: "demo".into() },
             labels: BTreeMap::new(),
+            catalog: String::new(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec![],

@@ -34,9 +34,16 @@ impl Driver {
         let (now, is_read) = (operation.at, operation.request.is_read());
         // Polls in small parts first, so that the operation itself finds little left to do.
         self.poll(now);
-        let outcome = self.change(|engine| engine.apply(operation));
-        if outcome == Outcome::Accepted && !is_read {
+        let (outcome, has_moved) = self.change(|engine| {
+            let before = engine.next_deadline();
+            let outcome = engine.apply(operation);
+            (outcome, engine.next_deadline() != before)
+        });
+        // A refused creation may make way for another one, whose turn ends some time.
+        if has_moved {
             self.moved.notify_one();
+        }
+        if outcome == Outcome::Accepted && !is_read {
             self.poll(now);
         }
         outcome

@@ -50,7 +50,8 @@ pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::JournalReader;
 pub use nephele_engine::{
     Budget, Catalog, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault, FaultPhase, Hardware,
-    Image, InstanceType, Latency, Matches, Model, Odds, Requirement, Selector, Verb,
+    Image, InstanceType, Latency, Limits, Matches, Model, Odds, Quota, Requirement, ResourceId, Room,
+    Selector, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
@@ -60,7 +61,8 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Files, FormerMachine, MachineSpec, MachineUpdate, Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
+    Software, StartUp,
 };
 pub use symptom::{NodeCondition, Symptom};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};

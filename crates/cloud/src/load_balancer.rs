@@ -16,8 +16,12 @@ impl Cloud {
         cluster: &ClusterSpec,
         endpoint: &Endpoint,
     ) -> Result<(), CallError> {
-        let (endpoint, labels) = (Some(endpoint.clone()), cluster.labels.clone());
-        let spec = ResourceSpec { endpoint, labels, ..ResourceSpec::new(cluster.id.load_balancer()) };
+        let spec = ResourceSpec {
+            endpoint: Some(endpoint.clone()),
+            labels: cluster.labels.clone(),
+            catalog: cluster.catalog.clone(),
+            ..ResourceSpec::new(cluster.id.load_balancer())
+        };
         self.ask(Request::Create(spec))
     }
 

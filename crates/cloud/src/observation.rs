@@ -48,6 +48,8 @@ pub struct MachineObservation {
     pub allocation: Allocation,
     /// Its zone.
     pub zone: Option<String>,
+    /// The catalog that it was made from.
+    pub catalog: String,
     /// The region of its zone, if known.
     pub region: Option<String>,
     /// Its hardware.

@@ -18,6 +18,8 @@ pub struct ClusterSpec {
     pub id: ClusterId,
     /// The labels of its Cluster, by which faults select it.
     pub labels: BTreeMap<String, String>,
+    /// The catalog of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_catalog`].
+    pub catalog: String,
     /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
     /// cloud.
     pub endpoint: Option<Endpoint>,
@@ -91,7 +93,8 @@ pub struct MachineSpec {
     pub zone: Option<String>,
     /// The region of its zone. If none, it is derived from the zone's name.
     pub region: Option<String>,
-    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`].
+    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`]. It counts for the quotas of
+    /// this catalog.
     pub catalog: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
@@ -133,6 +136,17 @@ pub struct Allocation {
     pub ordinal: Option<u32>,
 }
 
+/// A cluster that was published before a restart, or by somebody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerCluster {
+    /// The name of the cluster.
+    pub id: ClusterId,
+    /// Its port.
+    pub port: u16,
+    /// The catalog whose quota its load balancer counts for.
+    pub catalog: String,
+}
+
 /// A machine from before a restart that has not come back yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerMachine {
@@ -142,6 +156,10 @@ pub struct FormerMachine {
     pub has_begun: bool,
     /// Its zone, if known.
     pub zone: Option<String>,
+    /// The catalog that it is made from.
+    pub catalog: String,
+    /// Its hardware.
+    pub hardware: Hardware,
     /// Its allocation.
     pub allocation: Allocation,
 }

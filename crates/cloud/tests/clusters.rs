@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{
-    Changed, ClusterError, ClusterSpec, Deletion, Endpoint, ErrorClass, LoadBalancer, MachineId, Role,
+    Changed, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint, ErrorClass, FormerCluster,
+    LoadBalancer, MachineId, Role,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
 use serde_json::json;
@@ -289,7 +290,8 @@ async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
     assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(1)));
 
     let paused = cluster("paused").id;
-    world.cloud.reserve_endpoints([(paused.clone(), 30_080), (cluster("late").id, 30_081)]);
+    let former = |id: &ClusterId, port| FormerCluster { id: id.clone(), port, catalog: String::new() };
+    world.cloud.reserve_endpoints([former(&paused, 30_080), former(&cluster("late").id, 30_081)]);
     assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
     let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };
     assert_eq!(world.cloud.ensure_cluster(late).unwrap().port, 30_081);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Changed, Cloud, ErrorClass, FormerMachine, MachineError, MachineId, Role, Stage,
+    Allocation, Changed, Cloud, ErrorClass, FormerMachine, Hardware, MachineError, MachineId, Role, Stage,
     StageObservation, StartUp,
 };
 use serde_json::Value;
@@ -293,6 +293,8 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         id: worker(name).id,
         has_begun,
         zone: None,
+        catalog: String::new(),
+        hardware: Hardware::default(),
         allocation: Allocation::default(),
     };
     // The creation of c had not begun, so c has to wait like new machines.

@@ -4,15 +4,53 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::identity::ResourceId;
 use crate::operation::CloudError;
+use crate::room::{Quota, Room};
 
-/// A catalog of instance types and images. An account may have several; an instance is made from one of them.
+/// A catalog: which instance types and images there are, and how much may be made of it. An account may have several;
+/// an instance is made from one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
     /// Instance types, in the order in which an error lists them. If the list is empty, any type is accepted.
     pub instance_types: Vec<InstanceType>,
     /// Images, in the order in which an error lists them. If the list is empty, any image is accepted.
     pub images: Vec<Image>,
+    /// How much may be made of it. A changed limit holds at once for what is created from then on.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+}
+
+/// How much may be made of a catalog at a time; none means any amount. A resource counts until its deletion ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Instances.
+    pub instances: Option<u32>,
+    /// Processors of all instances together.
+    pub processors: Option<u32>,
+    /// Load balancers.
+    pub load_balancers: Option<u32>,
+}
+
+impl Limits {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn quota(&self, of: Quota) -> Option<u32> {
+        match of {
+            Quota::Instances => self.instances,
+            Quota::Processors => self.processors,
+            Quota::LoadBalancers => self.load_balancers,
+        }
+    }
+
+    /// The rooms that have a limit, in order.
+    pub(crate) fn rooms(&self, catalog: &ResourceId) -> impl Iterator<Item = (Room, u32)> {
+        let quotas = Quota::ALL.into_iter().filter_map(|of| Some((of, self.quota(of)?)));
+        quotas.map(|(of, limit)| (Room::CatalogQuota { catalog: catalog.clone(), of }, limit))
+    }
 }
 
 /// The size of an instance.
@@ -72,10 +110,22 @@ impl Default for Hardware {
     }
 }
 
+impl Hardware {
+    /// The processors. A quantity that is not a whole number counts as none.
+    #[must_use]
+    pub fn processors(&self) -> u32 {
+        self.capacity.get("cpu").and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
+    }
+}
+
 impl Catalog {
+    /// The name of the catalog that every account has: the built-in one, unless the account has put one of this name.
+    /// An account that puts it later finds the instances in it that it made before.
+    pub const DEFAULT: &str = "default";
+
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, model: &Model) -> Result<Hardware, CloudError> {
-        let Self { instance_types, images } = self;
+        let Self { instance_types, images, limits: _ } = self;
         let mut hardware = Hardware::default();
         if let Some(wanted) = model.instance_type.as_ref().filter(|_| !instance_types.is_empty()) {
             let Some(found) = instance_types.iter().find(|known| known.name == *wanted) else {

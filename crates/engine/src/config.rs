@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::identity::ResourceKind;
-use crate::room::Room;
 
 /// The configuration of a cloud, the same for every account. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,21 +14,9 @@ pub struct Config {
     pub zones: BTreeMap<String, Zone>,
     /// Limits per account.
     pub quotas: Quotas,
-    /// The built-in catalog. Instances that name no catalog use it, unless their account has put a catalog without a
-    /// name.
+    /// The built-in catalog. Instances that name no catalog or the default catalog use it, unless their account has put
+    /// a catalog of that name.
     pub catalog: Catalog,
-}
-
-impl Config {
-    /// How many resources fit into a room. None means any number.
-    pub(crate) fn limit(&self, room: &Room) -> Option<u32> {
-        match room {
-            Room::Zone(zone) => self.zones.get(zone)?.instances_max,
-            Room::Quota { kind: ResourceKind::Instance, .. } => self.quotas.instances_max,
-            Room::Quota { kind: ResourceKind::LoadBalancer, .. } => self.quotas.load_balancers_max,
-            Room::Quota { kind: ResourceKind::Catalog | ResourceKind::Fault, .. } => None,
-        }
-    }
 }
 
 /// A zone.
@@ -46,4 +33,14 @@ pub struct Quotas {
     pub instances_max: Option<u32>,
     /// Load balancers.
     pub load_balancers_max: Option<u32>,
+}
+
+impl Quotas {
+    pub(crate) fn limit(&self, kind: ResourceKind) -> Option<u32> {
+        match kind {
+            ResourceKind::Instance => self.instances_max,
+            ResourceKind::LoadBalancer => self.load_balancers_max,
+            ResourceKind::Catalog | ResourceKind::Fault => None,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::canonical::Canonical;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::census::Census;
-use crate::checks::{Checked, Usage, check, hardware};
+use crate::checks::{Checked, check};
 use crate::config::Config;
 use crate::digest::write_resource;
 use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
@@ -16,6 +16,7 @@ use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
 use crate::time::SimTime;
+use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
 /// [`Engine::poll_some`].
@@ -25,8 +26,8 @@ pub struct Engine {
     pub(crate) catalogs: BTreeMap<ResourceId, Catalog>,
     pub(crate) seed: Seed,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
-    /// The reserved resources, with their zones. None of them is in `resources`.
-    pub(crate) reserved: BTreeMap<ResourceId, Option<String>>,
+    /// The reserved resources, with what they take up. None of them is in `resources`.
+    pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(SimTime, ResourceId)>,
     usage: Usage,
@@ -95,8 +96,8 @@ impl Engine {
     fn carry_out(&mut self, operation: &Operation, events: &mut Vec<Event>) -> Outcome {
         let is_there = self.resources.contains_key(operation.request.target());
         let is_reserved = self.reserved.contains_key(operation.request.target());
-        let Self { config, catalogs, usage, .. } = &*self;
-        let checked = Checked { config, catalogs, usage, operation, is_there, is_reserved };
+        let (catalogs, usage, waiting) = (self.catalogs(), &self.usage, &self.waiting);
+        let checked = Checked { catalogs, usage, waiting, operation, is_there, is_reserved };
         let outcome = match check(&checked) {
             Ok(()) => self.execute(operation.at, &operation.request, events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
@@ -128,27 +129,21 @@ impl Engine {
     /// line, but a creation that a fault keeps from being carried out stays where it is.
     fn line_up(&mut self, request: &Request, outcome: &Outcome) {
         let Request::Create(ResourceSpec { id, .. }) = request else { return };
-        let room = match outcome {
-            Outcome::Refused(CloudError::InsufficientCapacity(zone)) => Some(Room::Zone(zone.clone())),
-            Outcome::Refused(CloudError::QuotaExceeded { of, .. }) => {
-                Some(Room::Quota { account: id.account.clone(), kind: *of })
-            }
-            _ => None,
+        let missing = match outcome {
+            Outcome::Refused(error) => error.missing_room(id),
+            Outcome::Accepted | Outcome::AlreadyDone | Outcome::Delayed { .. } => None,
         };
-        match room {
-            Some(room) => self.waiting.join(id, room),
+        match missing {
+            Some((room, amount)) => self.waiting.join(id, room, amount),
             None => drop(self.waiting.leave(id)),
         }
     }
 
     /// Tells waiting resources that room is free.
     fn tell_waiting(&mut self, at: SimTime) {
-        let Self { config, usage, waiting, .. } = self;
-        let free = |room: &Room| match config.limit(room) {
-            None => usize::MAX,
-            Some(limit) => limit.saturating_sub(usage.taken(room)) as usize,
-        };
-        for (room, waiting) in waiting.tell(at, free) {
+        let Self { config, catalogs, usage, waiting, .. } = self;
+        let catalogs = Catalogs { config, by_id: catalogs };
+        for (room, waiting) in waiting.tell(at, |room| Some((catalogs.limit(room)?, usage.taken(room)))) {
             self.journal.push(Record::RoomFreed { at, room, waiting });
         }
     }
@@ -189,7 +184,7 @@ impl Engine {
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
-            Request::Reserve { id, zone } => Ok(self.reserve(id, zone)),
+            Request::Reserve { id, footprint } => Ok(self.reserve(id, footprint)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
             Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
             Request::Retry(id, stage) => self.retry(now, id, stage),
@@ -254,7 +249,29 @@ impl Engine {
     /// # Errors
     /// When the catalog does not exist, or does not offer the model.
     pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        hardware(&self.config, &self.catalogs, catalog, model)
+        self.catalogs().hardware(catalog, model)
+    }
+
+    /// The limits of a catalog, and how much of them is used, in a fixed order. Empty if the catalog does not exist.
+    #[must_use]
+    pub fn usage(&self, catalog: &ResourceId) -> Vec<RoomUsage> {
+        let limits = self.catalogs().get(catalog).map(|catalog| &catalog.limits);
+        let rooms = limits.into_iter().flat_map(|limits| limits.rooms(catalog));
+        let usage = rooms.map(|(room, limit)| {
+            let (taken, waiting) = (self.usage.taken(&room), self.waiting.len(&room));
+            RoomUsage { room, limit, taken, waiting }
+        });
+        usage.collect()
+    }
+
+    /// How much of a room is taken, whether or not it has a limit.
+    #[must_use]
+    pub fn taken(&self, room: &Room) -> u64 {
+        self.usage.taken(room)
+    }
+
+    fn catalogs(&self) -> Catalogs<'_> {
+        Catalogs { config: &self.config, by_id: &self.catalogs }
     }
 
     /// All resources, by name.
@@ -362,10 +379,16 @@ impl Engine {
         reached: &BTreeMap<StageName, SimTime>,
     ) -> Result<Outcome, CloudError> {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
-            return ensure(existing, spec);
+            let before = Footprint::of(existing);
+            let outcome = ensure(existing, spec)?;
+            let now = Footprint::of(existing);
+            if now != before {
+                self.usage.give_back(&spec.id, &before);
+                self.usage.take(&spec.id, &now);
+            }
+            return Ok(outcome);
         }
-        let made =
-            || hardware(&self.config, &self.catalogs, &spec.catalog_id(), &spec.model()).unwrap_or_default();
+        let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
         self.insert(Resource::new(spec.clone(), hardware, created, reached, &self.seed));
         Ok(Outcome::Accepted)
@@ -406,20 +429,20 @@ impl Engine {
         self.insert(resource);
     }
 
-    pub(crate) fn reserve(&mut self, id: &ResourceId, zone: &Option<String>) -> Outcome {
+    pub(crate) fn reserve(&mut self, id: &ResourceId, footprint: &Footprint) -> Outcome {
         if self.resources.contains_key(id) || self.reserved.contains_key(id) {
             return Outcome::AlreadyDone;
         }
         self.waiting.leave(id);
-        self.usage.take(id, zone.as_ref());
-        self.reserved.insert(id.clone(), zone.clone());
+        self.usage.take(id, footprint);
+        self.reserved.insert(id.clone(), footprint.clone());
         Outcome::Accepted
     }
 
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
     fn give_up(&mut self, id: &ResourceId) -> bool {
-        let Some(zone) = self.reserved.remove(id) else { return false };
-        self.usage.give_back(id, zone.as_ref());
+        let Some(footprint) = self.reserved.remove(id) else { return false };
+        self.usage.give_back(id, &footprint);
         true
     }
 
@@ -451,7 +474,7 @@ impl Engine {
         reschedule(&mut self.deadlines, None, &resource);
         self.give_up(&resource.spec.id);
         self.waiting.leave(&resource.spec.id);
-        self.usage.take(&resource.spec.id, resource.spec.zone.as_ref());
+        self.usage.take(&resource.spec.id, &Footprint::of(&resource));
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
@@ -478,7 +501,7 @@ impl Engine {
             return events;
         }
         let generation = resource.generation + 1;
-        self.usage.give_back(id, resource.spec.zone.as_ref());
+        self.usage.give_back(id, &Footprint::of(resource));
         self.census.remove(resource);
         self.resources.remove(id);
         self.faults.forget(id);
@@ -535,15 +558,17 @@ pub(crate) fn load_balancer_of<'a>(
     (id.account == account && id.group == group && id.kind == ResourceKind::LoadBalancer).then_some(found)
 }
 
-/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that it is made
-/// from cannot be changed. Its labels, its owner and its deletion latency can.
+/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that an instance
+/// is made from cannot be changed. Its labels, its owner, its deletion latency and the catalog of a load balancer can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     existing.refuse_deleting()?;
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
     let ResourceSpec { zone, stages, endpoint, .. } = &existing.spec;
-    let made_from = |spec: &ResourceSpec| (spec.catalog_id(), spec.model());
+    let made_from = |spec: &ResourceSpec| {
+        (spec.id.kind == ResourceKind::Instance).then(|| (spec.catalog_id(), spec.model()))
+    };
     let stays = (zone, stages, endpoint) == (&spec.zone, &spec.stages, &spec.endpoint);
     if !stays || made_from(&existing.spec) != made_from(spec) {
         return Err(CloudError::Conflict(spec.id.clone()));

@@ -11,7 +11,9 @@ use crate::catalog::{Catalog, Hardware, Model};
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
+use crate::room::{Quota, Room};
 use crate::time::SimTime;
+use crate::usage::Footprint;
 
 /// A call of the cloud's API. Every request to the cloud is an operation, including reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -182,8 +184,9 @@ pub enum Request {
     Reserve {
         /// The resource.
         id: ResourceId,
-        /// The zone of the resource.
-        zone: Option<String>,
+        /// What it takes up.
+        #[serde(flatten)]
+        footprint: Footprint,
     },
     /// Ask for the state of a resource. If accepted, [`crate::Engine::get`] has the answer and, for a load balancer,
     /// also [`crate::Engine::in_service`].
@@ -300,6 +303,18 @@ pub enum CloudError {
         /// The quota.
         limit: u32,
     },
+    /// A limit of the catalog is reached.
+    #[error("{}", no_room(.room, *.limit, *.amount, *.is_kept))]
+    NoRoom {
+        /// The room that is missing.
+        room: Room,
+        /// How much fits into it.
+        limit: u32,
+        /// How much the resource takes up.
+        amount: u32,
+        /// Whether there is room, but for others that asked before.
+        is_kept: bool,
+    },
     /// A fault of the account makes the operation fail.
     #[error("{}{}{message} (Fault {fault})", reason.words(), if message.is_empty() { "" } else { ": " })]
     Fault {
@@ -338,6 +353,17 @@ fn listed(names: &[String]) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
+fn no_room(room: &Room, limit: u32, amount: u32, is_kept: bool) -> String {
+    let kept = if is_kept { ": others that asked before wait for it" } else { "" };
+    match room {
+        Room::CatalogQuota { of: Quota::Processors, .. } => {
+            format!("quota of {limit} vCPUs has no room for {amount} more{kept}")
+        }
+        Room::CatalogQuota { of, .. } => format!("quota of {limit} {} is used up{kept}", of.plural()),
+        Room::Zone(_) | Room::Quota { .. } => "there is no room".to_owned(),
+    }
+}
+
 /// What the caller of a refused operation should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -360,6 +386,7 @@ impl CloudError {
             // The journal says when there is room again.
             Self::QuotaExceeded { .. }
             | Self::InsufficientCapacity(_)
+            | Self::NoRoom { .. }
             | Self::UnknownZone(_)
             | Self::UnknownCatalog(_)
             | Self::UnknownInstanceType { .. }
@@ -367,6 +394,18 @@ impl CloudError {
             | Self::UnsupportedVersion { .. }
             | Self::NotFound(_) => ErrorClass::WaitForChange,
             Self::Conflict(_) | Self::InvalidStage(_) => ErrorClass::GiveUp,
+        }
+    }
+
+    /// The room that a refused resource waits for, and how much of it the resource takes up.
+    pub(crate) fn missing_room(&self, id: &ResourceId) -> Option<(Room, u32)> {
+        match self {
+            Self::InsufficientCapacity(zone) => Some((Room::Zone(zone.clone()), 1)),
+            Self::QuotaExceeded { of, .. } => {
+                Some((Room::Quota { account: id.account.clone(), kind: *of }, 1))
+            }
+            Self::NoRoom { room, amount, .. } => Some((room.clone(), *amount)),
+            _ => None,
         }
     }
 
@@ -379,7 +418,7 @@ impl CloudError {
             Self::UnknownInstanceType { .. } => "UnknownInstanceType",
             Self::UnknownImage { .. } => "UnknownImage",
             Self::UnsupportedVersion { .. } => "UnsupportedKubernetesVersion",
-            Self::QuotaExceeded { .. } => "QuotaExceeded",
+            Self::QuotaExceeded { .. } | Self::NoRoom { .. } => "QuotaExceeded",
             Self::InsufficientCapacity(_) => "InsufficientCapacity",
             Self::Fault { reason, .. } => reason.as_str(),
             Self::Conflict(_) => "Conflict",

@@ -1,8 +1,13 @@
 //! The lines of resources that wait for room.
 //!
-//! A creation that is refused for lack of room joins a line. When room becomes free, those that have waited longest are
-//! told, as many as fit. Room is not kept for them: the first creation that asks gets it, as in any cloud. A resource
-//! that was told and is refused again gets back its old place in the line.
+//! A creation that is refused for lack of room joins the line for the first room that is missing. When room becomes free,
+//! those that have waited longest are told, as many as fit. Room is not kept for them: the first creation that asks gets
+//! it, as in any cloud. A resource that was told and is refused again gets back its old place, in the line for the room
+//! that is missing now.
+//!
+//! Resources take up different amounts of the processors of a catalog. There, room is kept: nobody passes a resource that
+//! was refused earlier and still waits for processors. Otherwise small ones could keep a large one waiting forever. Only a
+//! resource that takes up more than the whole quota is passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,6 +33,51 @@ pub enum Room {
     },
     /// A zone.
     Zone(String),
+    /// A quota of a catalog.
+    CatalogQuota {
+        /// The catalog.
+        catalog: ResourceId,
+        /// What it limits.
+        of: Quota,
+    },
+}
+
+/// What a quota of a catalog limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Quota {
+    /// Instances.
+    Instances,
+    /// Processors of instances.
+    Processors,
+    /// Load balancers.
+    LoadBalancers,
+}
+
+impl Quota {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Instances, Self::Processors, Self::LoadBalancers];
+
+    /// What it counts, in words.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::Processors => "vCPUs",
+            Self::LoadBalancers => "load balancers",
+        }
+    }
+}
+
+impl Room {
+    /// Whether nobody gets this room before those that have waited longer. Without that, a large instance would wait
+    /// for as long as small ones keep coming. Where all take up the same, the order of asking does not matter: whoever
+    /// asks between the telling and the asking of another takes no more than that one gives up.
+    pub(crate) fn keeps_order(&self) -> bool {
+        match self {
+            Self::CatalogQuota { of, .. } => *of == Quota::Processors,
+            Self::Quota { .. } | Self::Zone(_) => false,
+        }
+    }
 }
 
 /// A resource that waits for room.
@@ -37,8 +87,15 @@ pub struct Waiter {
     pub id: ResourceId,
     /// The room that it waits for.
     pub room: Room,
+    /// How much of the room it takes up.
+    #[serde(default = "one")]
+    pub amount: u32,
     /// When its turn ends, if it was told that there is room.
     pub turn_ends: Option<SimTime>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// All lines. Each waiting resource is one that a caller still wants: a caller that gives up sends a deletion.
@@ -55,15 +112,18 @@ pub(crate) struct Lines {
 /// The line for one room.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// The resources that were not told yet, by their numbers.
-    waiting: BTreeMap<u64, ResourceId>,
+    /// The resources that were not told yet, by their numbers, and how much each of them takes up.
+    waiting: BTreeMap<u64, (ResourceId, u32)>,
     /// How many were told and have not asked since.
     told: usize,
+    /// How much these take up.
+    told_amount: u64,
 }
 
 #[derive(Clone, Debug)]
 struct PlaceInLine {
     room: Room,
+    amount: u32,
     /// The order of the first refusals; the first is the lowest.
     number: u64,
     /// When its turn ends, if it was told.
@@ -77,7 +137,7 @@ impl Lines {
     }
 
     /// Adds a resource that was refused for lack of this room.
-    pub(crate) fn join(&mut self, id: &ResourceId, room: Room) {
+    pub(crate) fn join(&mut self, id: &ResourceId, room: Room, amount: u32) {
         let number = match self.leave(id) {
             Some(number) => number,
             None => {
@@ -85,18 +145,19 @@ impl Lines {
                 self.next_number
             }
         };
-        self.lines.entry(room.clone()).or_default().waiting.insert(number, id.clone());
-        self.places.insert(id.clone(), PlaceInLine { room, number, turn_ends: None });
+        self.lines.entry(room.clone()).or_default().waiting.insert(number, (id.clone(), amount));
+        self.places.insert(id.clone(), PlaceInLine { room, amount, number, turn_ends: None });
     }
 
     /// Removes a resource from its line. Returns its number if it was in one.
     pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
-        let PlaceInLine { room, number, turn_ends } = self.places.remove(id)?;
+        let PlaceInLine { room, amount, number, turn_ends } = self.places.remove(id)?;
         let line = self.lines.get_mut(&room).expect("a waiting resource is in a line");
         match turn_ends {
             None => drop(line.waiting.remove(&number)),
             Some(ends) => {
                 line.told -= 1;
+                line.told_amount -= u64::from(amount);
                 self.turns.remove(&(ends, id.clone()));
             }
         }
@@ -125,6 +186,7 @@ impl Lines {
         let waiter = |(id, place): (&ResourceId, &PlaceInLine)| Waiter {
             id: id.clone(),
             room: place.room.clone(),
+            amount: place.amount,
             turn_ends: place.turn_ends,
         };
         places.into_iter().map(waiter).collect()
@@ -133,8 +195,8 @@ impl Lines {
     /// Restores the lines from the waiting resources, first come first. Each resource appears once.
     pub(crate) fn of_waiters(waiters: Vec<Waiter>) -> Self {
         let mut waiting = Self::default();
-        for Waiter { id, room, turn_ends } in waiters {
-            waiting.join(&id, room.clone());
+        for Waiter { id, room, amount, turn_ends } in waiters {
+            waiting.join(&id, room.clone(), amount);
             if let Some(ends) = turn_ends
                 && let Some(place) = waiting.places.get_mut(&id)
                 && let Some(line) = waiting.lines.get_mut(&room)
@@ -142,23 +204,61 @@ impl Lines {
                 place.turn_ends = Some(ends);
                 line.waiting.remove(&place.number);
                 line.told += 1;
+                line.told_amount += u64::from(amount);
                 waiting.turns.insert((ends, id));
             }
         }
         waiting
     }
 
-    /// The resources to tell now, those that have waited longest first, each with its room. `free` returns how many
-    /// more fit into a room.
-    pub(crate) fn tell(&mut self, now: SimTime, free: impl Fn(&Room) -> usize) -> Vec<(Room, ResourceId)> {
+    /// How many resources wait for a room.
+    pub(crate) fn len(&self, room: &Room) -> usize {
+        self.lines.get(room).map_or(0, |line| line.waiting.len() + line.told)
+    }
+
+    /// How much of a room is kept from a resource, because others wait for it that were refused earlier: all of it
+    /// while one of them still has to be told, and otherwise what those take up that were told. A resource that takes up
+    /// more than the whole room keeps it from nobody.
+    pub(crate) fn kept_from(&self, id: &ResourceId, room: &Room, limit: u32) -> u64 {
+        let Some(line) = self.lines.get(room) else { return 0 };
+        let place = self.places.get(id);
+        let number = place.map_or(u64::MAX, |place| place.number);
+        let mut earlier = line.waiting.range(..number);
+        if earlier.any(|(_, (_, amount))| *amount <= limit) {
+            return u64::MAX;
+        }
+        let was_told = place.filter(|place| place.room == *room && place.turn_ends.is_some());
+        line.told_amount - was_told.map_or(0, |place| place.amount.into())
+    }
+
+    /// The resources to tell now, those that have waited longest first, each with its room. `state` returns how much
+    /// fits into a room and how much of it is taken, or none if any amount fits. A resource that does not fit holds up
+    /// those behind it, unless it takes up more than the whole room.
+    pub(crate) fn tell(
+        &mut self,
+        now: SimTime,
+        state: impl Fn(&Room) -> Option<(u32, u64)>,
+    ) -> Vec<(Room, ResourceId)> {
         let mut told = Vec::new();
-        for (room, line) in &mut self.lines {
-            let free = if line.waiting.is_empty() { 0 } else { free(room) };
-            while line.told < free
-                && let Some((_, id)) = line.waiting.pop_first()
-            {
+        for (room, line) in self.lines.iter_mut().filter(|(_, line)| !line.waiting.is_empty()) {
+            let (limit, taken) = state(room).map_or((u64::MAX, 0), |(limit, taken)| (limit.into(), taken));
+            let mut free = limit.saturating_sub(taken).saturating_sub(line.told_amount);
+            let mut numbers = Vec::new();
+            for (number, (_, amount)) in &line.waiting {
+                let amount = u64::from(*amount);
+                if free == 0 || (amount > free && amount <= limit) {
+                    break;
+                }
+                if amount <= free {
+                    free -= amount;
+                    numbers.push(*number);
+                }
+            }
+            for number in numbers {
+                let (id, amount) = line.waiting.remove(&number).expect("it was found above");
                 let ends = now + TURN;
                 line.told += 1;
+                line.told_amount += u64::from(amount);
                 self.turns.insert((ends, id.clone()));
                 self.places.get_mut(&id).expect("a resource in a line has a place").turn_ends = Some(ends);
                 told.push((room.clone(), id));

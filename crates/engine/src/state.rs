@@ -13,6 +13,7 @@ use crate::identity::ResourceId;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
+use crate::usage::Footprint;
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
 const NUMBER_MAX: u64 = u64::MAX / 2;
@@ -53,8 +54,9 @@ pub struct NamedCatalog {
 pub struct Reserved {
     /// The resource.
     pub id: ResourceId,
-    /// Its zone.
-    pub zone: Option<String>,
+    /// What it takes up.
+    #[serde(flatten)]
+    pub footprint: Footprint,
 }
 
 /// Why no cloud can be in a state.
@@ -78,7 +80,9 @@ impl Engine {
     /// The state, as input for [`Engine::from_state`]. Copies every resource.
     #[must_use]
     pub fn state(&self) -> State {
-        let reserved = self.reserved.iter().map(|(id, zone)| Reserved { id: id.clone(), zone: zone.clone() });
+        let reserved = self.reserved.iter();
+        let reserved =
+            reserved.map(|(id, footprint)| Reserved { id: id.clone(), footprint: footprint.clone() });
         let catalog = |(id, catalog): (&ResourceId, &Catalog)| NamedCatalog {
             id: id.clone(),
             catalog: catalog.clone(),
@@ -116,7 +120,7 @@ impl Engine {
             }
         }
         let reserved: BTreeMap<_, _> =
-            reserved.iter().map(|room| (room.id.clone(), room.zone.clone())).collect();
+            reserved.into_iter().map(|reserved| (reserved.id, reserved.footprint)).collect();
         let mut engine = Self::starting_at(config, seed, next);
         for resource in resources {
             if resource.progress.len() != resource.spec.stages.len() || !resource.spec.is_walkable() {
@@ -127,8 +131,8 @@ impl Engine {
         if let Some(resource) = engine.resources().find(|resource| !engine.has_backends_of(resource)) {
             return Err(StateError::Backend(resource.spec.id.clone()));
         }
-        for (id, zone) in reserved {
-            engine.reserve(&id, &zone);
+        for (id, footprint) in reserved {
+            engine.reserve(&id, &footprint);
         }
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.waiting = Lines::of_waiters(waiting);

@@ -4,4 +4,5 @@ mod afflictions;
 mod cloud;
 mod faults;
 mod properties;
+mod rooms;
 mod rules;

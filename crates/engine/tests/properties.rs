@@ -8,9 +8,9 @@ use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
 };
 use nephele_engine::{
-    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, GroupId, Hardware, InstanceType, Latency, Line,
-    Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId, ResourceKind,
-    ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
+    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, GroupId, Hardware, InstanceType,
+    Latency, Line, Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId,
+    ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -68,11 +68,17 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 13 => Request::Delete(load_balancer(balancer_of(stage))),
                 8 => Request::PutCatalog {
                     id: ResourceId::catalog(spec.id.account, ""),
-                    catalog: Box::new(Catalog { images: vec![], instance_types: vec![instance_type(stage)] }),
+                    catalog: Box::new(Catalog {
+                        instance_types: vec![instance_type(stage)],
+                        ..Catalog::default()
+                    }),
                 },
                 0..3 => Request::Create(spec),
                 3 => Request::Delete(spec.id),
-                7 => Request::Reserve { id: spec.id, zone: spec.zone },
+                7 => Request::Reserve {
+                    footprint: Footprint { zone: spec.zone, ..Footprint::default() },
+                    id: spec.id,
+                },
                 4 => {
                     let latency = spec.stages[0].latency.clone();
                     Request::Update(
@@ -482,7 +488,7 @@ proptest! {
             let id = request.target().clone();
             let known = engine.get(&id).is_some() || reserved.contains_key(&id);
             match &request {
-                Request::Reserve { zone, .. } if !known => drop(reserved.insert(id, zone.clone())),
+                Request::Reserve { footprint, .. } if !known => drop(reserved.insert(id, footprint.zone.clone())),
                 Request::Create(_) | Request::Delete(_) => drop(reserved.remove(&id)),
                 _ => {}
             }
@@ -593,7 +599,7 @@ proptest! {
                     let types = offered.iter().map(|(name, Hardware { architecture, capacity, .. })| InstanceType {
                         name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
                     });
-                    let catalog = Box::new(Catalog { instance_types: types.collect(), images: vec![] });
+                    let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
                     ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog }).unwrap();
                     is_there = true;
                 }

@@ -9,9 +9,9 @@ use crate::cloud::{
     stage,
 };
 use nephele_engine::{
-    Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Hardware,
-    Image, InstanceType, Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Room, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState, Zone,
+    Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Footprint,
+    Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId,
+    ResourceKind, ResourceSpec, Room, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -259,7 +259,7 @@ fn catalog(instance_types: &[&str]) -> Catalog {
         architecture: "arm64".into(),
         capacity: BTreeMap::from([("cpu".into(), "4".into())]),
     };
-    Catalog { instance_types: instance_types.iter().map(instance_type).collect(), images: vec![] }
+    Catalog { instance_types: instance_types.iter().map(instance_type).collect(), ..Catalog::default() }
 }
 
 fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
@@ -530,7 +530,10 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
 #[test]
 fn room_is_kept_for_what_was_there_before_until_it_is_back_or_deleted() {
     let mut engine = small_cloud();
-    let reserve = |name: &str, zone: &str| Request::Reserve { id: id(name), zone: Some(zone.into()) };
+    let reserve = |name: &str, zone: &str| Request::Reserve {
+        id: id(name),
+        footprint: Footprint { zone: Some(zone.into()), ..Footprint::default() },
+    };
     let create = |name: &str, zone: &str| Request::Create(placed(name, zone, "m.large"));
     assert_eq!(ask(&mut engine, at(0), reserve("1", "a")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(0), reserve("1", "a")), Ok(Outcome::AlreadyDone));

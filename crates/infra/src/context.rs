@@ -23,7 +23,7 @@ use crate::claims::ClaimCache;
 use crate::fault::Faults;
 use crate::hooks::MachineHooks;
 use crate::known_machines::KnownMachines;
-use crate::offer::{Offer, Offers};
+use crate::offer::{Location, Offer, Offers};
 use crate::secret::AuthoritySecret;
 
 /// How many clusters are queued for a slow listener before it has to reconcile all machines: as many as the clusters
@@ -74,7 +74,12 @@ impl Context {
         offer: Option<&Offer>,
         model: &Model,
     ) -> Option<Result<Hardware, CloudError>> {
-        match self.cloud.describe_model(namespace, offer?.catalog(), model) {
+        let offer = offer?;
+        // The cloud has a default catalog also without a SimulatedCloud.
+        if let Location::Missing(name) = &offer.location {
+            return Some(Err(CloudError::UnknownCatalog(name.clone())));
+        }
+        match self.cloud.describe_model(namespace, offer.catalog(), model) {
             Ok(hardware) => Some(Ok(hardware)),
             Err(CallError::Refused { source, .. }) => Some(Err(source)),
             Err(CallError::Delayed { .. }) => None,

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{self, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
-use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Model};
+use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model};
 use parking_lot::Mutex;
 
 /// The attribute of a failure domain that names its region.
@@ -27,15 +27,21 @@ pub(crate) enum Location {
 }
 
 impl PartialEq for Location {
-    /// Ignores the status of a SimulatedCloud.
+    /// Ignores the status of a SimulatedCloud, and its quotas: the cloud tells those that wait for room.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BuiltIn, Self::BuiltIn) => true,
-            (Self::Cloud(one), Self::Cloud(other)) => one.spec == other.spec,
+            (Self::Cloud(one), Self::Cloud(other)) => offered(&one.spec) == offered(&other.spec),
             (Self::Missing(one), Self::Missing(other)) => one == other,
             (Self::BuiltIn | Self::Cloud(_) | Self::Missing(_), _) => false,
         }
     }
+}
+
+/// The part of a SimulatedCloud that decides what a machine is made from.
+fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
+    let SimulatedCloudSpec { regions, instance_types, images, quotas: _ } = spec;
+    (regions, instance_types, images)
 }
 
 impl Location {
@@ -104,7 +110,15 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
     Catalog {
         instance_types: cloud.instance_types().iter().map(instance_type).collect(),
         images: cloud.images.iter().map(image).collect(),
+        limits: limits(cloud),
     }
+}
+
+/// The limits of a SimulatedCloud. A negative number got past the schema, and counts as zero.
+fn limits(cloud: &SimulatedCloudSpec) -> Limits {
+    let Quotas { instances, vcpus, load_balancers } = &cloud.quotas;
+    let limit = |quota: &Option<i32>| quota.map(|quota| u32::try_from(quota).unwrap_or(0));
+    Limits { instances: limit(instances), processors: limit(vcpus), load_balancers: limit(load_balancers) }
 }
 
 impl Offer {
@@ -132,10 +146,11 @@ impl Offer {
         domain.attributes.get(REGION_ATTRIBUTE).filter(|region| !region.is_empty()).cloned()
     }
 
-    /// The name of the catalog for the cluster's machines; empty for the built-in catalog.
+    /// The name of the catalog for the cluster's machines. Every namespace has the default catalog: a SimulatedCloud of
+    /// that name, or else the built-in one. So machines that were made before the SimulatedCloud count for its quotas.
     pub(crate) fn catalog(&self) -> &str {
         match &self.location {
-            Location::BuiltIn => "",
+            Location::BuiltIn => DEFAULT_NAME,
             Location::Cloud(cloud) => cloud.metadata.name.as_deref().unwrap_or_default(),
             Location::Missing(name) => name,
         }

@@ -8,13 +8,15 @@
 
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
+use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_cloud::{ClusterId, FormerMachine, MachineId};
+use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
 use nephele_kit::owner_machine;
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::machine;
+use crate::offer::cloud_name;
 
 /// Reserves the ports of all clusters. Called once, with the first list, before a cluster gets a port.
 pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
@@ -32,9 +34,9 @@ pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filte
 pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
     // A cluster that is being deleted already has its port, or has released it.
     if object.metadata.deletion_timestamp.is_none()
-        && let Some((cluster, port)) = published(object)
+        && let Some(cluster) = published(object)
     {
-        context.cloud.reserve_endpoint(&cluster, port);
+        context.cloud.reserve_endpoint(cluster);
     }
 }
 
@@ -59,18 +61,19 @@ pub(crate) fn machine(context: &Context, object: &InMemoryMachine) {
     }
 }
 
-/// The cluster of an InMemoryCluster, and its published port.
-fn published(object: &InMemoryCluster) -> Option<(ClusterId, u16)> {
+/// The cluster of an InMemoryCluster with its published port.
+fn published(object: &InMemoryCluster) -> Option<FormerCluster> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
-    Some((cluster_of(&object.metadata)?, port(endpoint.port)?))
+    let catalog = cloud_name(object).to_owned();
+    Some(FormerCluster { id: cluster_of(&object.metadata)?, port: port(endpoint.port)?, catalog })
 }
 
-/// A Cluster that may belong to another manager, and its port under our host.
-fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<(ClusterId, u16)> {
+/// A Cluster that may belong to another manager, with its port under our host. Its SimulatedCloud is not known.
+fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<FormerCluster> {
     infrastructure_of_cluster(cluster)?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.host == host)?;
     let id = ClusterId { namespace: cluster.namespace()?, name: cluster.name_any() };
-    Some((id, port(endpoint.port)?))
+    Some(FormerCluster { id, port: port(endpoint.port)?, catalog: String::new() })
 }
 
 /// The port of an endpoint; none when it is 0 or out of range, which the schema refuses.
@@ -95,6 +98,8 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
         id: MachineId { cluster, name: object.name_any() },
         has_begun,
         zone: machine::zone(object),
+        catalog: machine::cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+        hardware: machine::hardware(object).unwrap_or_default(),
         allocation,
     })
 }

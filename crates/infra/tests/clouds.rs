@@ -26,7 +26,7 @@ fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
     let spec = SimulatedCloudSpec {
         regions: vec![Region { name: "north".into(), zones: zones.iter().map(zone).collect() }],
         instance_types: types.iter().map(kind).collect(),
-        images: vec![],
+        ..SimulatedCloudSpec::default()
     };
     let mut cloud = SimulatedCloud::new(name, spec);
     cloud.metadata.namespace = Some(NAMESPACE.into());

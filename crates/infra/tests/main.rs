@@ -10,6 +10,7 @@ mod moves;
 mod pools;
 mod reconcile;
 mod restarts;
+mod rooms;
 mod updates;
 mod world;
 mod writes;

@@ -113,6 +113,20 @@ pub enum Step {
         /// How long it lasts at most, in seconds.
         seconds: u8,
     },
+    /// The SimulatedCloud of a cluster's namespace gets these limits, and has them until the world settles, at most.
+    Limit {
+        /// The number of the cluster.
+        cluster: u8,
+        /// The quota of machines, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instances: Option<u8>,
+        /// The quota of processors, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcpus: Option<u8>,
+        /// The quota of load balancers, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        load_balancers: Option<u8>,
+    },
     /// A client of a workload cluster writes an object.
     Note(u8),
     /// All managers stop in an orderly way, and others start.
@@ -157,6 +171,8 @@ enum Theme {
     Moves,
     /// The cloud fails and delays operations, also over restarts and changes of leaders.
     Faults,
+    /// Clouds have limits, which change while machines come and go.
+    Limits,
 }
 
 impl Scenario {
@@ -164,7 +180,7 @@ impl Scenario {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
-        let theme = match draws.random_range(0..25_u8) {
+        let theme = match draws.random_range(0..28_u8) {
             0..6 => Theme::Anything,
             6..9 => Theme::Scopes,
             9..11 => Theme::Restores,
@@ -173,6 +189,7 @@ impl Scenario {
             17..19 => Theme::Names,
             19..21 => Theme::Moves,
             21..24 => Theme::Faults,
+            24..27 => Theme::Limits,
             _ => Theme::Sizes,
         };
         let trouble = draws.random_ratio(2, 3);
@@ -256,6 +273,17 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 .chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))])
                 .collect()
         }
+        Theme::Limits => {
+            let begin = [limit(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
+            let busy = [Step::Wait(draws.random_range(1..40_000)), limit(cluster, draws), step(draws)];
+            let end = match draws.random_range(0..4_u8) {
+                0 => Step::Restart(Scope::All),
+                1 => Step::Kill,
+                2 => Step::Delete(cluster),
+                _ => limit(cluster, draws),
+            };
+            begin.into_iter().chain(busy).chain([end, step(draws), pause]).collect()
+        }
         Theme::Moves => {
             let before = [
                 Step::Restart(Scope::All),
@@ -295,10 +323,15 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
+fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    let mut limit = |max| draws.random_ratio(1, 2).then(|| draws.random_range(0..max));
+    Step::Limit { cluster, instances: limit(12), vcpus: limit(24), load_balancers: limit(3) }
+}
+
 fn step(draws: &mut ChaCha8Rng) -> Step {
     let cluster = draws.random_range(0..CLUSTERS);
     let other = draws.random_range(0..7);
-    match draws.random_range(0..42_u8) {
+    match draws.random_range(0..43_u8) {
         0..6 => create(draws),
         6..8 => Step::Scale { cluster, workers: other },
         8 => Step::ScalePool { cluster, machines: other },
@@ -326,7 +359,8 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         30 => Step::Jump(draws.random_range(-60..60)),
         31 => Step::FillDisk(draws.random_ratio(2, 3)),
         32..34 => fault(cluster, draws),
-        34..39 => Step::Wait(draws.random_range(1..20_000)),
+        34 => limit(cluster, draws),
+        35..40 => Step::Wait(draws.random_range(1..20_000)),
         _ => Step::Settle,
     }
 }

@@ -12,7 +12,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use nephele_api::cloud::v1alpha1::Fault;
+use nephele_api::cloud::DEFAULT_NAME;
+use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -279,6 +280,11 @@ impl<'a> World<'a> {
                 let spec = fault::spec(operation, effect, percent, count, seconds);
                 self.fault(cluster, &spec).await;
             }
+            Step::Limit { cluster, instances, vcpus, load_balancers } => {
+                let quotas =
+                    json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
+                self.limit(&key(cluster).0, &json!({ "quotas": quotas })).await;
+            }
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
             Step::Restore(time) => self.restore(Duration::from_millis(time.into())).await?,
@@ -379,6 +385,28 @@ impl<'a> World<'a> {
             let faults = self.api_in::<Fault>(&key(cluster).0);
             let deleted = faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
             deleted.expect("faults are deleted");
+        }
+    }
+
+    /// Changes the default SimulatedCloud of a namespace, and creates it before if it does not exist.
+    async fn limit(&mut self, namespace: &str, spec: &Value) {
+        let clouds = self.api_in::<SimulatedCloud>(namespace);
+        if clouds.get_opt(DEFAULT_NAME).await.expect("an answer").is_none() {
+            let cloud = SimulatedCloud::new(DEFAULT_NAME, SimulatedCloudSpec::default());
+            clouds.create(&PostParams::default(), &cloud).await.expect("the cloud is taken");
+        }
+        let key = (namespace.to_owned(), DEFAULT_NAME.to_owned());
+        self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
+    }
+
+    /// Removes all limits.
+    async fn lift(&mut self) {
+        for cluster in 0..2 {
+            let namespace = key(cluster).0;
+            let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
+            if cloud.expect("an answer").is_some() {
+                self.limit(&namespace, &json!({ "quotas": null })).await;
+            }
         }
     }
 
@@ -566,6 +594,7 @@ impl<'a> World<'a> {
     async fn settle(&mut self) -> Result<(), String> {
         self.trouble.store(false, Ordering::Relaxed);
         self.heal().await;
+        self.lift().await;
         for manager in &self.managers {
             manager.connection.thaw();
         }

@@ -23,6 +23,7 @@ fn cluster() -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: "demo".into() },
         labels: BTreeMap::new(),
+        catalog: String::new(),
         endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
         created_at: at(),
         pod_cidrs: vec!["192.168.0.0/16".into()],

@@ -178,6 +178,7 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: name.into() },
         labels: BTreeMap::new(),
+        catalog: String::new(),
         endpoint: None,
         created_at: created_at(),
         pod_cidrs: vec!["192.168.0.0/16".into()],

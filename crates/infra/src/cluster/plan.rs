@@ -89,6 +89,7 @@ mod tests {
         let spec = ClusterSpec {
             id: id(),
             labels: [].into(),
+            catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec![],

@@ -11,6 +11,7 @@ use nephele_cloud::ClusterError;
 use super::act::Applied;
 use crate::authorities::AuthoritiesState;
 use crate::offer::{Location, missing_message};
+use crate::refusal;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, paused, unpaused, write};
 
@@ -114,7 +115,7 @@ fn load_balancer(applied: &Applied) -> Condition {
                 | ClusterError::Restore(_)
                 | ClusterError::Record(_) => reasons::INTERNAL_ERROR,
             };
-            condition(kind, conditions::FALSE, reason, nephele_kit::chain(error))
+            condition(kind, conditions::FALSE, reason, refusal::message(error))
         }
     }
 }

@@ -12,7 +12,7 @@ use nephele_kit::{is_externally_managed, paused_message};
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
-use crate::offer::{Location, Offer};
+use crate::offer::{Location, Offer, cloud_name};
 use crate::secret::AuthoritySecret;
 
 /// The result of the checks.
@@ -118,6 +118,7 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
     ClusterSpec {
         id,
         labels: cluster.labels().clone(),
+        catalog: cloud_name(object).to_owned(),
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
         created_at: first_created(object),
         pod_cidrs: blocks(network.pods),
@@ -194,6 +195,7 @@ mod tests {
         ClusterSpec {
             id: id(),
             labels: [].into(),
+            catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             pod_cidrs: vec!["192.168.0.0/16".into()],

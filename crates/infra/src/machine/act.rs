@@ -190,6 +190,7 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
         pod_cidrs: pod_cidrs.clone(),
         failure_domain: observed.zone.clone().unwrap_or_default(),
         region: observed.region.clone().unwrap_or_default(),
+        cloud: observed.catalog.clone(),
         hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
         draw_key: ordinal.map(|ordinal| DrawKey { set: set.clone(), ordinal: i64::from(ordinal) }),

@@ -12,6 +12,7 @@ use nephele_cloud::{MachineObservation, Role, Stage, StageObservation};
 use super::act::Applied;
 use super::plan::Waiting;
 use super::validate::condition_type;
+use crate::refusal;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, paused, unpaused, write};
 
@@ -68,7 +69,7 @@ pub(super) fn provided(
         }
         Ok(None) => None,
         Err(error) => {
-            let message = nephele_kit::chain(error);
+            let message = refusal::message(error);
             let vm = condition(types::VM_PROVISIONED, conditions::FALSE, error.category(), message);
             // A refused machine has no stages; its status shows the stages that both roles have.
             (!object.is_provisioned()).then(|| not_booting(object, vm, Role::Worker, now))

@@ -148,10 +148,12 @@ fn wanted(
     let mut spec = spec(object, machine, cluster_id, start_up.clone().unwrap_or_default(), &claims);
     let origin = object.origin();
     let booted = has_booted(object);
-    spec.catalog = offer.as_ref().map(|offer| offer.catalog().to_owned()).unwrap_or_default();
+    // A machine stays in the cloud where it was made.
+    let of_cluster = || offer.as_ref().map(|offer| offer.catalog().to_owned());
+    spec.catalog = cloud(object).or_else(of_cluster).unwrap_or_default();
     if let Some(origin) = origin {
         // A machine keeps its hardware, even when the catalog has changed.
-        spec.hardware = Some(origin.hardware.map(hardware).unwrap_or_default());
+        spec.hardware = hardware(object);
         spec.region = text(&origin.region);
     } else if let Some(offer) = &offer {
         spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
@@ -215,11 +217,6 @@ fn spec(
     }
 }
 
-fn hardware(known: MachineHardware) -> Hardware {
-    let MachineHardware { architecture, operating_system, capacity } = known;
-    Hardware { architecture, operating_system, capacity }
-}
-
 /// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.
 pub(super) fn allocation_with(
     object: &InMemoryMachine,
@@ -253,6 +250,21 @@ pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
 pub(crate) fn zone(object: &InMemoryMachine) -> Option<String> {
     let placed = object.status.as_ref().and_then(|status| text(&status.failure_domain));
     placed.or_else(|| text(&origin(object)?.failure_domain))
+}
+
+/// The name of the SimulatedCloud that a machine was made in, if the object records it.
+pub(crate) fn cloud(object: &InMemoryMachine) -> Option<String> {
+    text(&object.origin()?.cloud)
+}
+
+/// The hardware of a machine, if it was made before.
+pub(crate) fn hardware(object: &InMemoryMachine) -> Option<Hardware> {
+    let known = |MachineHardware { architecture, operating_system, capacity }| Hardware {
+        architecture,
+        operating_system,
+        capacity,
+    };
+    Some(object.origin()?.hardware.map(known).unwrap_or_default())
 }
 
 /// The published addresses, pod networks and number of a machine, without those of unbound claims.

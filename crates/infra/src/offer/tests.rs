@@ -74,7 +74,10 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         kubernetes: vec!["1.36".into()],
         operating_system: "windows".into(),
     };
-    let spec = SimulatedCloudSpec { instance_types: types, images: vec![windows], ..Default::default() };
+    // The schema refuses a negative number.
+    let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
+    let spec =
+        SimulatedCloudSpec { instance_types: types, images: vec![windows], quotas, ..Default::default() };
     let numbers = |cpu: &str, memory: &str| {
         let pairs = [("cpu", cpu), ("memory", memory), ("ephemeral-storage", "40Gi"), ("pods", "110")];
         pairs.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into()
@@ -90,12 +93,13 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             operating_system: "windows".into(),
             versions: vec!["1.36".into()],
         }],
+        limits: Limits { instances: Some(9), processors: Some(0), load_balancers: None },
     };
     assert_eq!(catalog(&spec), expected);
     let built_in = built_in_catalog();
     let large = built_in.instance_types.iter().find(|known| known.name == "large").expect("it is built in");
     assert_eq!((large.architecture.as_str(), &large.capacity), ("amd64", &numbers("8", "16Gi")));
-    assert_eq!(built_in.images, []);
+    assert_eq!((built_in.images, built_in.limits), (vec![], Limits::default()));
 }
 
 #[test]
@@ -107,10 +111,10 @@ fn the_message_names_what_the_cloud_lacks_and_what_it_has() {
 }
 
 #[test]
-fn a_cluster_without_a_cloud_has_the_catalog_without_a_name() {
+fn a_cluster_without_a_cloud_has_the_default_catalog() {
     let of = |location| Offer::new(&cluster(), location).catalog().to_owned();
     let locations = [Location::BuiltIn, Location::Cloud(zoned()), Location::Missing("south".into())];
-    assert_eq!(locations.map(of), ["", "north", "south"]);
+    assert_eq!(locations.map(of), ["default", "north", "south"]);
 }
 
 #[test]
@@ -121,6 +125,7 @@ fn an_offer_is_news_only_when_something_else_is_offered() {
     let of = |location| Arc::new(Offer::new(&cluster(), location));
     let mut reported = SimulatedCloud::clone(&zoned());
     reported.status = Some(nephele_api::cloud::v1alpha1::SimulatedCloudStatus::default());
+    reported.spec.quotas.instances = Some(3);
     let news = [
         of(Location::BuiltIn),
         of(Location::BuiltIn),

@@ -91,12 +91,12 @@ pub const AFFECTED_MAX: usize = 100;
 ]))]
 pub struct FaultSpec {
     /// What the fault is about. An operation or a machine has to fit every field. A field that is left out fits all.
-    #[serde(rename = "match", skip_serializing_if = "is_default")]
+    #[serde(rename = "match", skip_serializing_if = "schema::is_default")]
     pub matches: FaultMatch,
     /// What happens.
     pub effect: FaultEffect,
     /// How often it happens. By default, every operation or machine is hit, until the fault is deleted.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     pub budget: FaultBudget,
 }
 
@@ -432,8 +432,4 @@ fn request_verbs(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-type": "set",
         "items": { "type": "string", "enum": REQUEST_VERBS },
     })
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }

@@ -15,7 +15,7 @@ pub use fault::{
     Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
 };
 pub use simulated_cloud::{
-    Gpu, Image, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+    Gpu, Image, InstanceType, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

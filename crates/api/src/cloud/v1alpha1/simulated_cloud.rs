@@ -20,7 +20,7 @@ const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// The zones, instance types and images of a cloud. Fields that are left out have built-in defaults.
+/// The zones, instance types, images and quotas of a cloud. Fields that are left out have built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -31,7 +31,7 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A cloud for simulated clusters: its zones, instance types and images.",
+    doc = "A cloud for simulated clusters: its zones, instance types, images and quotas.",
     printcolumn(
         name = "Zones",
         type_ = "integer",
@@ -78,6 +78,10 @@ pub struct SimulatedCloudSpec {
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub images: Vec<Image>,
+    /// How much the clusters of the cloud may have at a time. What is beyond a quota waits until there is room. By
+    /// default there are no quotas.
+    #[serde(skip_serializing_if = "schema::is_default")]
+    pub quotas: Quotas,
 }
 
 /// Zones that are near each other.
@@ -172,6 +176,24 @@ pub struct Image {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["linux", "windows"]))]
     pub operating_system: String,
+}
+
+/// How much the clusters of a cloud may have at a time. Lowering a quota deletes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Quotas {
+    /// Machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub instances: Option<i32>,
+    /// Processors of all machines together. Nobody passes a large machine that waits for processors.
+    #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub vcpus: Option<i32>,
+    /// Load balancers. Each cluster has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub load_balancers: Option<i32>,
 }
 
 /// The status of a cloud.

@@ -17,6 +17,7 @@ fn a_cloud_reads_back_as_it_was_written() {
                 "architecture": "arm64", "gpu": { "count": 1, "resource": "amd.com/gpu" },
             }],
             "images": [{ "name": "ubuntu-24.04", "kubernetes": ["1.35", "1.36"], "operatingSystem": "linux" }],
+            "quotas": { "instances": 20, "vCPUs": 64, "loadBalancers": 0 },
         },
         "status": { "zones": 2 },
     });

@@ -53,6 +53,10 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub region: String,
+    /// The name of its cloud, whose quotas it counts for; absent when an earlier release wrote the origin.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 253))]
+    pub cloud: String,
     /// Its hardware, even if its cloud has changed since; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<MachineHardware>,
@@ -109,6 +113,7 @@ impl Origin {
             pod_cidrs: Vec::new(),
             failure_domain: String::new(),
             region: String::new(),
+            cloud: String::new(),
             hardware: None,
             software: None,
             draw_key: None,

@@ -30,6 +30,7 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
             ..Allocation::default()
         },
         zone: None,
+        catalog: "north".into(),
         region: None,
         hardware: Hardware::default(),
         software: Software { version: "v1.36.3".into(), ..Software::default() },
@@ -48,6 +49,7 @@ fn expected(reached: &[(&str, i64)]) -> InstanceRecord {
             .iter()
             .map(|(stage, millis)| ((*stage).to_owned(), MicroTime(at(*millis))))
             .collect(),
+        cloud: "north".into(),
         ..Origin::begun(MicroTime(at(1000)))
     };
     InstanceRecord { machine: "m".into(), origin: Some(origin), ..InstanceRecord::default() }

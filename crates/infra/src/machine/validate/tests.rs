@@ -51,7 +51,7 @@ fn expected(role: Role) -> Wanted {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
-            catalog: String::new(),
+            catalog: "default".into(),
             instance_type: None,
             hardware: None,
             image: None,

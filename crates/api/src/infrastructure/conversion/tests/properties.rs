@@ -184,6 +184,7 @@ prop_compose! {
         pod_cidrs in vec(word(), 0..3),
         failure_domain in word(),
         region in word(),
+        cloud in word(),
         hardware in option::of((word(), word(), words())),
         software in option::of(software()),
         draw_key in option::of((word(), any::<i64>())),
@@ -198,6 +199,7 @@ prop_compose! {
             pod_cidrs,
             failure_domain,
             region,
+            cloud,
             hardware: hardware.map(|(architecture, operating_system, capacity)| MachineHardware {
                 architecture,
                 operating_system,
@@ -213,7 +215,7 @@ prop_compose! {
 prop_compose! {
     fn instance()(
         machine in word(),
-        origin in option::of(instance_origin()),
+        origin in option::of(instance_origin().boxed()),
         update in option::of((software(), instant(), word(), word(), word(), option::of(instant()))),
         termination in option::of(instant()),
     ) -> InstanceRecord {

@@ -1,0 +1,121 @@
+//! How much room resources take up, and how much there is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, Hardware};
+use crate::config::Config;
+use crate::identity::{ResourceId, ResourceKind};
+use crate::resource::{Resource, ResourceSpec};
+use crate::room::{Quota, Room};
+
+/// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
+/// exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Footprint {
+    /// The zone.
+    pub zone: Option<String>,
+    /// The catalog of its account that it is made from. Empty for the catalog without a name.
+    pub catalog: String,
+    /// The processors of an instance.
+    pub processors: u32,
+}
+
+impl Footprint {
+    /// The footprint of a resource with this hardware.
+    pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
+        let ResourceSpec { zone, catalog, .. } = spec;
+        Self { zone: zone.clone(), catalog: catalog.clone(), processors: hardware.processors() }
+    }
+
+    pub(crate) fn of(resource: &Resource) -> Self {
+        Self::new(&resource.spec, &resource.hardware)
+    }
+
+    /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.
+    pub(crate) fn rooms(&self, id: &ResourceId) -> impl Iterator<Item = (Room, u32)> + use<> {
+        let Self { zone, catalog, processors } = self;
+        let account = Room::Quota { account: id.account.clone(), kind: id.kind };
+        let catalog = ResourceId::catalog(&id.account, catalog);
+        let quota = |of| Room::CatalogQuota { catalog: catalog.clone(), of };
+        let rooms = match id.kind {
+            ResourceKind::Instance => vec![
+                zone.clone().map(|zone| (Room::Zone(zone), 1)),
+                Some((account, 1)),
+                Some((quota(Quota::Instances), 1)),
+                Some((quota(Quota::Processors), *processors)),
+            ],
+            ResourceKind::LoadBalancer => vec![Some((account, 1)), Some((quota(Quota::LoadBalancers), 1))],
+            ResourceKind::Catalog | ResourceKind::Fault => vec![],
+        };
+        rooms.into_iter().flatten().filter(|(_, amount)| *amount > 0)
+    }
+}
+
+/// How much of each room is taken. It is updated as resources come and go, so that a creation need not count them. Rooms
+/// without a limit count too, because they may get one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usage(BTreeMap<Room, u64>);
+
+impl Usage {
+    /// How much of a room is taken.
+    pub(crate) fn taken(&self, room: &Room) -> u64 {
+        self.0.get(room).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn take(&mut self, id: &ResourceId, footprint: &Footprint) {
+        for (room, amount) in footprint.rooms(id) {
+            let taken = self.0.entry(room).or_default();
+            *taken = taken.saturating_add(amount.into());
+        }
+    }
+
+    /// Removes rooms that become empty, because accounts come and go without end.
+    pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
+        for (room, amount) in footprint.rooms(id) {
+            let taken = self.0.get_mut(&room).expect("room is taken before it is given back");
+            *taken -= u64::from(amount);
+            if *taken == 0 {
+                self.0.remove(&room);
+            }
+        }
+    }
+}
+
+/// The catalogs that exist: those of accounts, and the built-in one.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalogs<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) by_id: &'a BTreeMap<ResourceId, Catalog>,
+}
+
+impl<'a> Catalogs<'a> {
+    pub(crate) fn get(self, id: &ResourceId) -> Option<&'a Catalog> {
+        let is_built_in = id.name.is_empty() || id.name == Catalog::DEFAULT;
+        self.by_id.get(id).or_else(|| is_built_in.then_some(&self.config.catalog))
+    }
+
+    /// How much fits into a room. None means any amount.
+    pub(crate) fn limit(self, room: &Room) -> Option<u32> {
+        match room {
+            Room::Zone(zone) => self.config.zones.get(zone)?.instances_max,
+            Room::Quota { kind, .. } => self.config.quotas.limit(*kind),
+            Room::CatalogQuota { catalog, of } => self.get(catalog)?.limits.quota(*of),
+        }
+    }
+}
+
+/// A room that has a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomUsage {
+    /// The room.
+    pub room: Room,
+    /// How much fits into it.
+    pub limit: u32,
+    /// How much of it is taken. More than the limit if the limit was lowered, and after a restart.
+    pub taken: u64,
+    /// How many resources wait for it.
+    pub waiting: usize,
+}
