@@ -267,8 +267,10 @@ impl Cloud {
     /// each machine that comes later, for example from another management cluster.
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let mut making = self.inner.making.lock();
-        for FormerMachine { id: machine, has_begun, zone, catalog, hardware, allocation } in published {
-            let footprint = Footprint { zone, catalog, processors: hardware.processors() };
+        for former in published {
+            let FormerMachine { id: machine, has_begun, zone, catalog, instance_type, hardware, allocation } =
+                former;
+            let footprint = Footprint { zone, catalog, instance_type, processors: hardware.processors() };
             let reserve = Request::Reserve { id: machine.resource(), footprint };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;

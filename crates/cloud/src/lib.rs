@@ -51,7 +51,7 @@ pub use journal::JournalReader;
 pub use nephele_engine::{
     Budget, Catalog, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault, FaultPhase, Hardware,
     Image, InstanceType, Latency, Limits, Matches, Model, Odds, Quota, Requirement, ResourceId, Room,
-    Selector, Verb,
+    Selector, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

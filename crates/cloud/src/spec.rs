@@ -158,6 +158,8 @@ pub struct FormerMachine {
     pub zone: Option<String>,
     /// The catalog that it is made from.
     pub catalog: String,
+    /// The name of its instance type.
+    pub instance_type: Option<String>,
     /// Its hardware.
     pub hardware: Hardware,
     /// Its allocation.

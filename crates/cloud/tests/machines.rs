@@ -294,6 +294,7 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         has_begun,
         zone: None,
         catalog: String::new(),
+        instance_type: None,
         hardware: Hardware::default(),
         allocation: Allocation::default(),
     };

@@ -31,6 +31,21 @@ pub struct Limits {
     pub processors: Option<u32>,
     /// Load balancers.
     pub load_balancers: Option<u32>,
+    /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that is
+    /// about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stock: Vec<Stock>,
+}
+
+/// How many instances there are of an instance type, in a zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stock {
+    /// The instance type. None for all instances together.
+    pub instance_type: Option<String>,
+    /// The zone. None for all zones together.
+    pub zone: Option<String>,
+    /// How many.
+    pub count: u32,
 }
 
 impl Limits {
@@ -49,7 +64,22 @@ impl Limits {
     /// The rooms that have a limit, in order.
     pub(crate) fn rooms(&self, catalog: &ResourceId) -> impl Iterator<Item = (Room, u32)> {
         let quotas = Quota::ALL.into_iter().filter_map(|of| Some((of, self.quota(of)?)));
-        quotas.map(|(of, limit)| (Room::CatalogQuota { catalog: catalog.clone(), of }, limit))
+        let quotas = quotas.map(|(of, limit)| (Room::CatalogQuota { catalog: catalog.clone(), of }, limit));
+        let is_first = |index: &usize| {
+            let of = |stock: &Stock| (stock.instance_type.clone(), stock.zone.clone());
+            self.stock[..*index].iter().all(|earlier| of(earlier) != of(&self.stock[*index]))
+        };
+        quotas.chain((0..self.stock.len()).filter(is_first).map(|index| {
+            let Stock { instance_type, zone, count } = self.stock[index].clone();
+            (Room::Stock { catalog: catalog.clone(), instance_type, zone }, count)
+        }))
+    }
+
+    /// How many instances there are. If two entries are about the same, the first one counts.
+    pub(crate) fn stock(&self, instance_type: Option<&String>, zone: Option<&String>) -> Option<u32> {
+        let is_meant =
+            |stock: &&Stock| (stock.instance_type.as_ref(), stock.zone.as_ref()) == (instance_type, zone);
+        self.stock.iter().find(is_meant).map(|stock| stock.count)
     }
 }
 

@@ -118,8 +118,8 @@ fn fits(checked: &Checked<'_>, id: &ResourceId, room: Room, amount: u32) -> Resu
     Err(refused(match room {
         Room::Zone(zone) => CloudError::InsufficientCapacity(zone),
         Room::Quota { kind, .. } => CloudError::QuotaExceeded { of: kind, limit },
-        Room::CatalogQuota { .. } => {
-            CloudError::NoRoom { room, limit, amount, is_kept: wanted <= u64::from(limit) }
+        Room::CatalogQuota { .. } | Room::Stock { .. } => {
+            CloudError::NoRoom { room: Box::new(room), limit, amount, is_kept: wanted <= u64::from(limit) }
         }
     }))
 }

@@ -53,7 +53,7 @@ mod time;
 mod usage;
 
 pub use affliction::Affliction;
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Limits, Model};
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Limits, Model, Stock};
 pub use census::Census;
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;

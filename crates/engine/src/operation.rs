@@ -307,7 +307,7 @@ pub enum CloudError {
     #[error("{}", no_room(.room, *.limit, *.amount, *.is_kept))]
     NoRoom {
         /// The room that is missing.
-        room: Room,
+        room: Box<Room>,
         /// How much fits into it.
         limit: u32,
         /// How much the resource takes up.
@@ -360,6 +360,12 @@ fn no_room(room: &Room, limit: u32, amount: u32, is_kept: bool) -> String {
             format!("quota of {limit} vCPUs has no room for {amount} more{kept}")
         }
         Room::CatalogQuota { of, .. } => format!("quota of {limit} {} is used up{kept}", of.plural()),
+        Room::Stock { instance_type, zone, .. } => {
+            let of_type = instance_type.iter().map(|name| format!(" of type {name}"));
+            let in_zone = zone.iter().map(|name| format!(" in zone {name}"));
+            let which: String = of_type.chain(in_zone).collect();
+            format!("stock of {limit} instances{which} is used up")
+        }
         Room::Zone(_) | Room::Quota { .. } => "there is no room".to_owned(),
     }
 }
@@ -404,7 +410,7 @@ impl CloudError {
             Self::QuotaExceeded { of, .. } => {
                 Some((Room::Quota { account: id.account.clone(), kind: *of }, 1))
             }
-            Self::NoRoom { room, amount, .. } => Some((room.clone(), *amount)),
+            Self::NoRoom { room, amount, .. } => Some((Room::clone(room), *amount)),
             _ => None,
         }
     }
@@ -418,8 +424,9 @@ impl CloudError {
             Self::UnknownInstanceType { .. } => "UnknownInstanceType",
             Self::UnknownImage { .. } => "UnknownImage",
             Self::UnsupportedVersion { .. } => "UnsupportedKubernetesVersion",
-            Self::QuotaExceeded { .. } | Self::NoRoom { .. } => "QuotaExceeded",
             Self::InsufficientCapacity(_) => "InsufficientCapacity",
+            Self::NoRoom { room, .. } if matches!(**room, Room::Stock { .. }) => "InsufficientCapacity",
+            Self::QuotaExceeded { .. } | Self::NoRoom { .. } => "QuotaExceeded",
             Self::Fault { reason, .. } => reason.as_str(),
             Self::Conflict(_) => "Conflict",
             Self::Deleting(_) => "Deleting",

@@ -40,6 +40,15 @@ pub enum Room {
         /// What it limits.
         of: Quota,
     },
+    /// The stock of a catalog.
+    Stock {
+        /// The catalog.
+        catalog: ResourceId,
+        /// The instance type. None for all instances together.
+        instance_type: Option<String>,
+        /// The zone. None for all zones together.
+        zone: Option<String>,
+    },
 }
 
 /// What a quota of a catalog limits.
@@ -75,7 +84,7 @@ impl Room {
     pub(crate) fn keeps_order(&self) -> bool {
         match self {
             Self::CatalogQuota { of, .. } => *of == Quota::Processors,
-            Self::Quota { .. } | Self::Zone(_) => false,
+            Self::Quota { .. } | Self::Zone(_) | Self::Stock { .. } => false,
         }
     }
 }
@@ -261,9 +270,10 @@ impl Lines {
                 line.told_amount += u64::from(amount);
                 self.turns.insert((ends, id.clone()));
                 self.places.get_mut(&id).expect("a resource in a line has a place").turn_ends = Some(ends);
-                told.push((room.clone(), id));
+                told.push((number, room.clone(), id));
             }
         }
-        told
+        told.sort_unstable_by_key(|(number, ..)| *number);
+        told.into_iter().map(|(_, room, id)| (room, id)).collect()
     }
 }

@@ -19,6 +19,8 @@ pub struct Footprint {
     pub zone: Option<String>,
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
     pub catalog: String,
+    /// The instance type.
+    pub instance_type: Option<String>,
     /// The processors of an instance.
     pub processors: u32,
 }
@@ -26,8 +28,9 @@ pub struct Footprint {
 impl Footprint {
     /// The footprint of a resource with this hardware.
     pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
-        let ResourceSpec { zone, catalog, .. } = spec;
-        Self { zone: zone.clone(), catalog: catalog.clone(), processors: hardware.processors() }
+        let ResourceSpec { zone, catalog, instance_type, .. } = spec;
+        let (zone, catalog, instance_type) = (zone.clone(), catalog.clone(), instance_type.clone());
+        Self { zone, catalog, instance_type, processors: hardware.processors() }
     }
 
     pub(crate) fn of(resource: &Resource) -> Self {
@@ -36,21 +39,33 @@ impl Footprint {
 
     /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.
     pub(crate) fn rooms(&self, id: &ResourceId) -> impl Iterator<Item = (Room, u32)> + use<> {
-        let Self { zone, catalog, processors } = self;
+        let Self { zone, catalog, instance_type, processors } = self;
         let account = Room::Quota { account: id.account.clone(), kind: id.kind };
         let catalog = ResourceId::catalog(&id.account, catalog);
         let quota = |of| Room::CatalogQuota { catalog: catalog.clone(), of };
-        let rooms = match id.kind {
-            ResourceKind::Instance => vec![
-                zone.clone().map(|zone| (Room::Zone(zone), 1)),
-                Some((account, 1)),
-                Some((quota(Quota::Instances), 1)),
-                Some((quota(Quota::Processors), *processors)),
-            ],
-            ResourceKind::LoadBalancer => vec![Some((account, 1)), Some((quota(Quota::LoadBalancers), 1))],
-            ResourceKind::Catalog | ResourceKind::Fault => vec![],
+        let stock = |instance_type: &Option<String>, zone: &Option<String>| Room::Stock {
+            catalog: catalog.clone(),
+            instance_type: instance_type.clone(),
+            zone: zone.clone(),
         };
-        rooms.into_iter().flatten().filter(|(_, amount)| *amount > 0)
+        let mut rooms = Vec::with_capacity(8);
+        match id.kind {
+            ResourceKind::Instance => {
+                rooms.extend(zone.clone().map(|zone| (Room::Zone(zone), 1)));
+                if instance_type.is_some() {
+                    rooms.extend(zone.is_some().then(|| (stock(instance_type, zone), 1)));
+                    rooms.push((stock(instance_type, &None), 1));
+                }
+                rooms.extend(zone.is_some().then(|| (stock(&None, zone), 1)));
+                rooms.push((stock(&None, &None), 1));
+                rooms.push((account, 1));
+                rooms.push((quota(Quota::Instances), 1));
+                rooms.push((quota(Quota::Processors), *processors));
+            }
+            ResourceKind::LoadBalancer => rooms.extend([(account, 1), (quota(Quota::LoadBalancers), 1)]),
+            ResourceKind::Catalog | ResourceKind::Fault => {}
+        }
+        rooms.into_iter().filter(|(_, amount)| *amount > 0)
     }
 }
 
@@ -103,6 +118,9 @@ impl<'a> Catalogs<'a> {
             Room::Zone(zone) => self.config.zones.get(zone)?.instances_max,
             Room::Quota { kind, .. } => self.config.quotas.limit(*kind),
             Room::CatalogQuota { catalog, of } => self.get(catalog)?.limits.quota(*of),
+            Room::Stock { catalog, instance_type, zone } => {
+                self.get(catalog)?.limits.stock(instance_type.as_ref(), zone.as_ref())
+            }
         }
     }
 }

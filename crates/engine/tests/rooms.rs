@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
     Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Quota,
-    Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime,
+    Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
 };
 use proptest::prelude::*;
 
@@ -78,7 +78,8 @@ fn told(engine: &Engine) -> Vec<String> {
 
 #[test]
 fn quota_of_a_catalog_is_not_that_of_another_and_says_what_it_counts() {
-    let limits = Limits { instances: Some(2), processors: Some(4), load_balancers: Some(1) };
+    let limits =
+        Limits { instances: Some(2), processors: Some(4), load_balancers: Some(1), ..Limits::default() };
     let mut engine = limited(limits);
     assert_eq!(create(&mut engine, 1, "a", "m"), Ok(Outcome::Accepted));
     let refused = create(&mut engine, 1, "b", "l").unwrap_err();
@@ -219,6 +220,45 @@ fn what_was_there_before_counts_and_is_never_refused() {
     assert_eq!(told(&engine), ["a"]);
 }
 
+#[test]
+fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
+    let all = vec![stock(Some("l"), Some("a"), 1), stock(Some("l"), None, 2), stock(None, Some("b"), 2)];
+    let limits = Limits { stock: all, ..Limits::default() };
+    let mut engine = limited(limits.clone());
+    let mut ask = |name: &str, instance_type: &str| {
+        create(&mut engine, 1, name, instance_type)
+            .map_err(|refused| (refused.category(), refused.class(), refused.to_string()))
+    };
+    let missing = |what: &str| {
+        Err(("InsufficientCapacity", ErrorClass::WaitForChange, format!("stock of {what} is used up")))
+    };
+    // Names before "d" are in zone a, the others in zone b.
+    assert_eq!(ask("a", "l"), Ok(Outcome::Accepted));
+    assert_eq!(ask("b", "l"), missing("1 instances of type l in zone a"));
+    assert_eq!(ask("c", "m"), Ok(Outcome::Accepted));
+    assert_eq!(ask("d", "l"), Ok(Outcome::Accepted));
+    assert_eq!(ask("e", "l"), missing("2 instances of type l"));
+    assert_eq!(ask("f", "s"), Ok(Outcome::Accepted));
+    assert_eq!(ask("g", "s"), missing("2 instances in zone b"));
+    let usage = |engine: &Engine| {
+        let usage = engine.usage(&catalog_id());
+        usage.into_iter().map(|usage| (usage.limit, usage.taken, usage.waiting)).collect::<Vec<_>>()
+    };
+    assert_eq!(usage(&engine), [(1, 1, 1), (2, 2, 1), (2, 2, 1)]);
+    delete(&mut engine, 2, "d");
+    assert_eq!(told(&engine), ["e", "g"]);
+    // Without an entry there is no limit.
+    ask_all(&mut engine, &limits.stock[..1]);
+    assert_eq!(told(&engine), ["e", "g"]);
+    ask_all(&mut engine, &[]);
+    assert_eq!(told(&engine), ["e", "g", "b"]);
+}
+
+fn ask_all(engine: &mut Engine, stock: &[Stock]) {
+    let limits = Limits { stock: stock.to_vec(), ..Limits::default() };
+    ask(engine, at(3), put(limits)).expect("a catalog is taken");
+}
+
 /// An account that puts its first catalog has made instances before. They count.
 #[test]
 fn default_catalog_has_the_instances_that_were_made_before_it() {
@@ -246,13 +286,19 @@ enum Step {
 
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
+fn stock(instance_type: Option<&str>, zone: Option<&str>, count: u32) -> Stock {
+    Stock { instance_type: instance_type.map(str::to_owned), zone: zone.map(str::to_owned), count }
+}
+
 fn limits() -> impl Strategy<Value = Limits> {
     let limit = |max| prop::option::weighted(0.7, 0..=max);
-    (limit(4u32), limit(9u32)).prop_map(|(instances, processors)| Limits {
-        instances,
-        processors,
-        load_balancers: None,
-    })
+    let of = (prop::option::of(0..3usize), prop::option::of(prop::bool::ANY), 0..4u32);
+    let stock = of.prop_map(|(instance_type, in_a, count)| {
+        stock(instance_type.map(|which| TYPES[which].0), in_a.map(|in_a| if in_a { "a" } else { "b" }), count)
+    });
+    (limit(4u32), limit(9u32), prop::collection::vec(stock, 0..3)).prop_map(
+        |(instances, processors, stock)| Limits { instances, processors, load_balancers: None, stock },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -311,7 +357,8 @@ impl Clients {
                     prop_assert!(kept == 0 || taken <= limit, "{} took what is kept", spec.id);
                     for usage in limits {
                         let taken = self.engine.taken(&usage.room);
-                        prop_assert!(taken <= u64::from(usage.limit), "{usage:?} {taken}");
+                        let fits = taken <= usage.taken || taken <= u64::from(usage.limit);
+                        prop_assert!(fits, "{usage:?} {taken}");
                     }
                 }
                 Err(CloudError::NoRoom { .. }) => drop(self.refused.entry(spec.id.clone()).or_insert(step)),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self, Quotas, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
-use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model};
+use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Stock};
 use parking_lot::Mutex;
 
 /// The attribute of a failure domain that names its region.
@@ -27,7 +27,7 @@ pub(crate) enum Location {
 }
 
 impl PartialEq for Location {
-    /// Ignores the status of a SimulatedCloud, and its quotas: the cloud tells those that wait for room.
+    /// Ignores the status of a SimulatedCloud, and its limits: the cloud tells those that wait for room.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BuiltIn, Self::BuiltIn) => true,
@@ -40,7 +40,7 @@ impl PartialEq for Location {
 
 /// The part of a SimulatedCloud that decides what a machine is made from.
 fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
-    let SimulatedCloudSpec { regions, instance_types, images, quotas: _ } = spec;
+    let SimulatedCloudSpec { regions, instance_types, images, quotas: _, capacity: _ } = spec;
     (regions, instance_types, images)
 }
 
@@ -117,8 +117,19 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
 /// The limits of a SimulatedCloud. A negative number got past the schema, and counts as zero.
 fn limits(cloud: &SimulatedCloudSpec) -> Limits {
     let Quotas { instances, vcpus, load_balancers } = &cloud.quotas;
-    let limit = |quota: &Option<i32>| quota.map(|quota| u32::try_from(quota).unwrap_or(0));
-    Limits { instances: limit(instances), processors: limit(vcpus), load_balancers: limit(load_balancers) }
+    let number = |number: i32| u32::try_from(number).unwrap_or(0);
+    let name = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+    let stock = |capacity: &Capacity| Stock {
+        instance_type: name(&capacity.instance_type),
+        zone: name(&capacity.zone),
+        count: number(capacity.count),
+    };
+    Limits {
+        instances: instances.map(number),
+        processors: vcpus.map(number),
+        load_balancers: load_balancers.map(number),
+        stock: cloud.capacity.iter().map(stock).collect(),
+    }
 }
 
 impl Offer {

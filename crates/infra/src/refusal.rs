@@ -28,13 +28,19 @@ pub(crate) fn message(error: &(dyn Error + 'static)) -> String {
 
 /// What users can do about a refusal.
 fn advice(error: &CloudError) -> Option<String> {
-    let CloudError::NoRoom { room: Room::CatalogQuota { catalog, of }, .. } = error else { return None };
-    let (less, field) = match of {
-        Quota::Instances => ("delete machines", "instances"),
-        Quota::Processors => ("delete machines", "vCPUs"),
-        Quota::LoadBalancers => ("delete clusters", "loadBalancers"),
+    let CloudError::NoRoom { room, .. } = error else { return None };
+    let (catalog, less, field) = match &**room {
+        Room::CatalogQuota { catalog, of: Quota::Instances } => {
+            (catalog, "delete machines", "quotas.instances")
+        }
+        Room::CatalogQuota { catalog, of: Quota::Processors } => (catalog, "delete machines", "quotas.vCPUs"),
+        Room::CatalogQuota { catalog, of: Quota::LoadBalancers } => {
+            (catalog, "delete clusters", "quotas.loadBalancers")
+        }
+        Room::Stock { catalog, .. } => (catalog, "use another instance type or failure domain", "capacity"),
+        Room::Quota { .. } | Room::Zone(_) => return None,
     };
-    Some(format!("{less}, or raise spec.quotas.{field} of SimulatedCloud {}", catalog.name))
+    Some(format!("{less}, or raise spec.{field} of SimulatedCloud {}", catalog.name))
 }
 
 #[cfg(test)]
@@ -45,21 +51,41 @@ mod tests {
 
     #[test]
     fn whoever_waits_for_room_is_told_what_would_make_room() {
-        let told = |of, limit, amount| {
-            let room = Room::CatalogQuota { catalog: ResourceId::catalog("default", "north"), of };
-            let source = CloudError::NoRoom { room, limit, amount, is_kept: false };
-            message(&CallError::Refused { verb: "CreateInstance", source })
-        };
-        let expected = [
-            "the cloud refused CreateInstance: quota of 2 instances is used up; delete machines, or raise \
-             spec.quotas.instances of SimulatedCloud north",
-            "the cloud refused CreateInstance: quota of 8 vCPUs has no room for 4 more; delete machines, or raise \
-             spec.quotas.vCPUs of SimulatedCloud north",
-            "the cloud refused CreateInstance: quota of 1 load balancers is used up; delete clusters, or raise \
-             spec.quotas.loadBalancers of SimulatedCloud north",
-        ];
-        let quotas = [(Quota::Instances, 2, 1), (Quota::Processors, 8, 4), (Quota::LoadBalancers, 1, 1)];
-        assert_eq!(quotas.map(|(of, limit, amount)| told(of, limit, amount)), expected);
+        let catalog = || ResourceId::catalog("default", "north");
+        let quota = |of| Room::CatalogQuota { catalog: catalog(), of };
+        let stock =
+            Room::Stock { catalog: catalog(), instance_type: Some("l".into()), zone: Some("a".into()) };
+        for (room, limit, amount, expected) in [
+            (
+                quota(Quota::Instances),
+                2,
+                1,
+                "quota of 2 instances is used up; delete machines, or raise spec.quotas.instances",
+            ),
+            (
+                quota(Quota::Processors),
+                8,
+                4,
+                "quota of 8 vCPUs has no room for 4 more; delete machines, or raise spec.quotas.vCPUs",
+            ),
+            (
+                quota(Quota::LoadBalancers),
+                1,
+                1,
+                "quota of 1 load balancers is used up; delete clusters, or raise spec.quotas.loadBalancers",
+            ),
+            (
+                stock,
+                3,
+                1,
+                "stock of 3 instances of type l in zone a is used up; use another instance type or failure domain, \
+                 or raise spec.capacity",
+            ),
+        ] {
+            let source = CloudError::NoRoom { room: Box::new(room), limit, amount, is_kept: false };
+            let told = message(&CallError::Refused { verb: "CreateInstance", source });
+            assert_eq!(told, format!("the cloud refused CreateInstance: {expected} of SimulatedCloud north"));
+        }
         let unknown =
             CallError::Refused { verb: "CreateInstance", source: CloudError::UnknownZone("z".into()) };
         assert_eq!(message(&unknown), "the cloud refused CreateInstance: zone \"z\" does not exist");

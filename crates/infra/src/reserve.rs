@@ -99,6 +99,7 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
         has_begun,
         zone: machine::zone(object),
         catalog: machine::cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+        instance_type: Some(object.spec.instance_type.clone()).filter(|name| !name.is_empty()),
         hardware: machine::hardware(object).unwrap_or_default(),
         allocation,
     })

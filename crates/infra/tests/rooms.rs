@@ -1,6 +1,6 @@
 //! The limits of SimulatedClouds: what users see of them, and that everything goes on when there is room.
 
-use nephele_api::cloud::v1alpha1::{Quotas, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -98,6 +98,33 @@ async fn large_machines_take_more_of_the_quota_of_vcpus() {
     // Without the SimulatedCloud there are no quotas.
     world.api.delete::<SimulatedCloud>("default").await;
     world.ready(&small).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
+    let world = World::start(52_300);
+    let of_large = Capacity { instance_type: "large".into(), count: 1, ..Capacity::default() };
+    limited(&world, SimulatedCloudSpec { capacity: vec![of_large], ..SimulatedCloudSpec::default() }).await;
+    started(&world).await;
+    let first = worker(&world, "a", "large").await;
+    world.ready(&first).await;
+    let second = worker(&world, "b", "large").await;
+    let told = "the cloud refused CreateInstance: stock of 1 instances of type large is used up; use another instance \
+                type or failure domain, or raise spec.capacity of SimulatedCloud default";
+    assert_eq!(message(&world, &second, "InsufficientCapacity").await, told);
+    let small = worker(&world, "small", "small").await;
+    world.ready(&small).await;
+    // What is there counts after a restart too.
+    let world = world.restart().await;
+    world.waits(&second, "InsufficientCapacity").await;
+    world.api.delete::<InMemoryMachine>("a").await;
+    world.ready(&second).await;
+    change(&world, &json!({ "capacity": [{ "count": 2 }] })).await;
+    let third = worker(&world, "c", "large").await;
+    world.waits(&third, "InsufficientCapacity").await;
+    change(&world, &json!({ "capacity": null })).await;
+    world.ready(&third).await;
     world.stop().await;
 }
 

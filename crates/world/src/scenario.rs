@@ -126,6 +126,9 @@ pub enum Step {
         /// The quota of load balancers, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         load_balancers: Option<u8>,
+        /// The stock of machines, if it is limited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stock: Option<u8>,
     },
     /// A client of a workload cluster writes an object.
     Note(u8),
@@ -325,7 +328,13 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 
 fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     let mut limit = |max| draws.random_ratio(1, 2).then(|| draws.random_range(0..max));
-    Step::Limit { cluster, instances: limit(12), vcpus: limit(24), load_balancers: limit(3) }
+    Step::Limit {
+        cluster,
+        instances: limit(12),
+        vcpus: limit(24),
+        load_balancers: limit(3),
+        stock: limit(12),
+    }
 }
 
 fn step(draws: &mut ChaCha8Rng) -> Step {

@@ -280,10 +280,11 @@ impl<'a> World<'a> {
                 let spec = fault::spec(operation, effect, percent, count, seconds);
                 self.fault(cluster, &spec).await;
             }
-            Step::Limit { cluster, instances, vcpus, load_balancers } => {
+            Step::Limit { cluster, instances, vcpus, load_balancers, stock } => {
                 let quotas =
                     json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
-                self.limit(&key(cluster).0, &json!({ "quotas": quotas })).await;
+                let capacity = stock.map(|count| json!([{ "count": count }]));
+                self.limit(&key(cluster).0, &json!({ "quotas": quotas, "capacity": capacity })).await;
             }
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
@@ -405,7 +406,7 @@ impl<'a> World<'a> {
             let namespace = key(cluster).0;
             let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
             if cloud.expect("an answer").is_some() {
-                self.limit(&namespace, &json!({ "quotas": null })).await;
+                self.limit(&namespace, &json!({ "quotas": null, "capacity": null })).await;
             }
         }
     }

@@ -76,8 +76,9 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
     };
     // The schema refuses a negative number.
     let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
-    let spec =
-        SimulatedCloudSpec { instance_types: types, images: vec![windows], quotas, ..Default::default() };
+    let capacity = vec![Capacity { zone: "a".into(), count: 7, ..Capacity::default() }];
+    let (instance_types, images) = (types, vec![windows]);
+    let spec = SimulatedCloudSpec { instance_types, images, quotas, capacity, ..Default::default() };
     let numbers = |cpu: &str, memory: &str| {
         let pairs = [("cpu", cpu), ("memory", memory), ("ephemeral-storage", "40Gi"), ("pods", "110")];
         pairs.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into()
@@ -93,7 +94,12 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             operating_system: "windows".into(),
             versions: vec!["1.36".into()],
         }],
-        limits: Limits { instances: Some(9), processors: Some(0), load_balancers: None },
+        limits: Limits {
+            instances: Some(9),
+            processors: Some(0),
+            load_balancers: None,
+            stock: vec![Stock { instance_type: None, zone: Some("a".into()), count: 7 }],
+        },
     };
     assert_eq!(catalog(&spec), expected);
     let built_in = built_in_catalog();

@@ -15,7 +15,8 @@ pub use fault::{
     Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
 };
 pub use simulated_cloud::{
-    Gpu, Image, InstanceType, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+    Capacity, Gpu, Image, InstanceType, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
+    SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

@@ -20,7 +20,7 @@ const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// The zones, instance types, images and quotas of a cloud. Fields that are left out have built-in defaults.
+/// The zones, instance types, images and limits of a cloud. Fields that are left out have built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -31,7 +31,7 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A cloud for simulated clusters: its zones, instance types, images and quotas.",
+    doc = "A cloud for simulated clusters: its zones, instance types, images and limits.",
     printcolumn(
         name = "Zones",
         type_ = "integer",
@@ -82,6 +82,20 @@ pub struct SimulatedCloudSpec {
     /// default there are no quotas.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub quotas: Quotas,
+    /// How many machines there are, by instance type and zone. A machine has to fit into each entry that is about it;
+    /// one that does not fit waits. By default there is any number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "atomic",
+        "x-kubernetes-validations" = [schema::rule(
+            "self.all(one, self.exists_one(other, \
+             (has(one.instanceType) ? one.instanceType : '') == (has(other.instanceType) ? other.instanceType : '') && \
+             (has(one.zone) ? one.zone : '') == (has(other.zone) ? other.zone : '')))",
+            "each combination of instanceType and zone is listed once",
+        )],
+    ))]
+    pub capacity: Vec<Capacity>,
 }
 
 /// Zones that are near each other.
@@ -194,6 +208,24 @@ pub struct Quotas {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub load_balancers: Option<i32>,
+}
+
+/// How many machines there are of an instance type, in a zone. Lowering the number deletes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["count"]))]
+pub struct Capacity {
+    /// The instance type; by default all machines together.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub instance_type: String,
+    /// The zone; by default all zones together.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN))]
+    pub zone: String,
+    /// How many machines.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub count: i32,
 }
 
 /// The status of a cloud.

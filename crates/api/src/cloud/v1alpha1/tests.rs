@@ -18,6 +18,7 @@ fn a_cloud_reads_back_as_it_was_written() {
             }],
             "images": [{ "name": "ubuntu-24.04", "kubernetes": ["1.35", "1.36"], "operatingSystem": "linux" }],
             "quotas": { "instances": 20, "vCPUs": 64, "loadBalancers": 0 },
+            "capacity": [{ "instanceType": "m.large", "zone": "sim-1a", "count": 40 }, { "count": 0 }],
         },
         "status": { "zones": 2 },
     });
