@@ -729,6 +729,7 @@ impl Cloud {
             return true;
         }
         let (mut clusters, mut faults, mut has_healed) = (BTreeSet::new(), BTreeSet::new(), false);
+        let mut usage = BTreeSet::new();
         for entry in batch.iter() {
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
@@ -744,6 +745,9 @@ impl Cloud {
                 Record::FaultEnded { .. } => has_healed = true,
                 Record::Event(_) | Record::RoomFreed { .. } | Record::TurnEnded { .. } => {}
             }
+            if changes_usage(&entry.record) {
+                usage.insert(account.clone());
+            }
             clusters.insert(ClusterId { namespace: account.clone(), name: group.clone() });
             if let Record::Event(event) = &entry.record
                 && let EventKind::StageFailed { stage, cause } = &event.kind
@@ -755,6 +759,7 @@ impl Cloud {
             self.tell(Changed::Everything);
         }
         faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
+        usage.into_iter().for_each(|namespace| self.tell(Changed::Usage(namespace)));
         for id in clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
@@ -777,6 +782,19 @@ impl Cloud {
             }
         }
         changed.into_iter().for_each(|changed| self.tell(changed));
+    }
+}
+
+/// Whether a record says that a resource takes up room, gives it back, or begins or ends to wait for it.
+fn changes_usage(record: &Record) -> bool {
+    match record {
+        Record::Operation { operation, .. } => matches!(
+            operation.request,
+            Request::Create(_) | Request::Adopt { .. } | Request::Reserve { .. } | Request::Delete(_)
+        ),
+        Record::Event(event) => event.kind == EventKind::Deleted,
+        Record::TurnEnded { .. } => true,
+        _ => false,
     }
 }
 

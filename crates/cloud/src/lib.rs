@@ -41,6 +41,7 @@ mod symptom;
 mod tls;
 mod trouble;
 mod tunnel;
+mod usage;
 
 pub use clock::WallClock;
 pub use cloud::{Cloud, CloudConfig};
@@ -51,7 +52,7 @@ pub use journal::JournalReader;
 pub use nephele_engine::{
     Budget, Catalog, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault, FaultPhase, Hardware,
     Image, InstanceType, Latency, Limits, Matches, Model, Odds, Quota, Requirement, ResourceId, Room,
-    Selector, Stock, Verb,
+    RoomUsage, Selector, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
@@ -66,3 +67,4 @@ pub use spec::{
 };
 pub use symptom::{NodeCondition, Symptom};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
+pub use usage::UsageObservation;

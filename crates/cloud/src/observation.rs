@@ -139,6 +139,8 @@ pub enum Changed {
     Machine(MachineId),
     /// A fault: it has hit something, or its time is over.
     Fault(FaultId),
+    /// The resources of this namespace, or those that wait for room there.
+    Usage(String),
     /// More changes than could be reported one by one.
     Everything,
 }

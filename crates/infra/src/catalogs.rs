@@ -3,21 +3,49 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_kit::Cache;
 use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::context::Context;
 use crate::offer::catalog;
+use crate::pace::Pace;
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
 #[derive(Default)]
-pub(crate) struct Catalogs(Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>);
+pub(crate) struct Catalogs {
+    told: Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>,
+    pub(crate) pace: Pace<(String, String)>,
+}
+
+/// The SimulatedClouds that a listener has seen. Their status changes up to once a second, and nobody who uses a
+/// SimulatedCloud reads its status.
+#[derive(Default)]
+pub(crate) struct SeenClouds(Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>);
+
+impl SeenClouds {
+    /// Whether a SimulatedCloud has changed in more than its status, or is gone.
+    pub(crate) fn is_news(&self, clouds: &Cache<SimulatedCloud>, cloud: &SimulatedCloud) -> bool {
+        let key = (cloud.namespace().unwrap_or_default(), cloud.name_any());
+        let mut seen = self.0.lock();
+        match clouds.get(&key.0, &key.1) {
+            None => drop(seen.remove(&key)),
+            Some(found) => {
+                let is_known = seen.get(&key).is_some_and(|known| known.spec == found.spec);
+                seen.insert(key, found);
+                return !is_known;
+            }
+        }
+        true
+    }
+}
 
 /// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud.
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
-    let mut all = context.catalogs.0.lock();
+    let mut all = context.catalogs.told.lock();
     let key = (namespace.to_owned(), name.to_owned());
     let found = context.clouds.get(namespace, name);
     let told = match (&found, all.get(&key)) {
@@ -28,7 +56,10 @@ pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc
     };
     match (told, &found) {
         (Ok(()), Some(found)) => drop(all.insert(key, Arc::clone(found))),
-        (Ok(()), None) => drop(all.remove(&key)),
+        (Ok(()), None) => {
+            context.catalogs.pace.forget(&key);
+            all.remove(&key);
+        }
         (Err(error), _) => {
             let error = nephele_kit::chain(&error);
             warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");

@@ -31,6 +31,7 @@ mod machine_pool;
 mod notable;
 mod offer;
 mod outlook;
+mod pace;
 mod refusal;
 mod report;
 mod reserve;

@@ -21,7 +21,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
-use crate::catalogs::Catalogs;
+use crate::catalogs::{Catalogs, SeenClouds};
 use crate::claims::{ClaimCache, Claimant, claimant};
 use crate::context::{
     Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
@@ -251,6 +251,7 @@ pub fn run(
             filter.watch_config(),
             cluster_concurrency,
         );
+        let runner = wake_clouds(runner, &context);
         let for_clouds = Arc::clone(&context);
         let run_clouds = runner
             .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown.clone())
@@ -308,18 +309,19 @@ fn run_templates<K: Template>(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),
-            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
     let context = Arc::clone(context);
+    let (seen, clouds) = (SeenClouds::default(), context.clouds.clone());
     runner
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
             of_cluster(&of_clusters, &ClusterId { namespace, name: cluster.name_any() })
         })
         .watches(&context.clouds, move |cloud: &SimulatedCloud| {
-            let objects = of_clouds.state();
+            let objects = if seen.is_news(&clouds, cloud) { of_clouds.state() } else { Vec::new() };
             let objects = objects.iter().filter(|object| {
                 object.namespace() == cloud.namespace() && cluster_of(object.meta()).is_none()
             });
@@ -341,18 +343,19 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_change(&id).into_iter().collect(),
-            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
     let of_cloud = runner.store();
+    let (seen, clouds) = (SeenClouds::default(), context.clouds.clone());
     runner
         .watches(&context.clusters, infrastructure_of_cluster)
         .watches(&context.clouds, move |cloud| {
             let (namespace, name) = (cloud.namespace(), cloud.name_any());
             let lies_in =
                 |object: &InMemoryCluster| object.namespace() == namespace && cloud_name(object) == name;
-            let objects = of_cloud.state();
+            let objects = if seen.is_news(&clouds, cloud) { of_cloud.state() } else { Vec::new() };
             let objects = objects.iter().filter(|object| lies_in(object));
             objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
         })
@@ -372,13 +375,31 @@ fn claimants<K: Claimant + 'static>(
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
+/// Reconciles a SimulatedCloud when something in its namespace takes up or gives back room, or waits for it.
+fn wake_clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner<SimulatedCloud> {
+    let store = runner.store();
+    let changed = context.cloud.changes().flat_map(move |changed| {
+        let in_namespace = |namespace: &str| {
+            let mut found = all(&store);
+            found.retain(|object| object.namespace.as_deref() == Some(namespace));
+            found
+        };
+        stream::iter(match changed {
+            Changed::Usage(namespace) => in_namespace(&namespace),
+            Changed::Cluster(_) | Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
+            Changed::Everything => all(&store),
+        })
+    });
+    runner.reconcile_on(changed)
+}
+
 /// Reconciles a Fault when it has hit something, and when its time is over.
 fn wake_faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
     let store = runner.store();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Fault(id) => vec![ObjectRef::new(&id.name).within(&id.namespace)],
-            Changed::Cluster(_) | Changed::Machine(_) => Vec::new(),
+            Changed::Cluster(_) | Changed::Machine(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -426,7 +447,7 @@ fn wake_machine_pools(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&of_offers, &id),
-            Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
+            Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -455,7 +476,7 @@ fn machines_changed(
         stream::iter(match changed {
             Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
             Changed::Cluster(id) => machines.cluster(&id),
-            Changed::Fault(_) => Vec::new(),
+            Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&machines.store),
         })
     })

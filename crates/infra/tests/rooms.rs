@@ -1,6 +1,6 @@
 //! The limits of SimulatedClouds: what users see of them, and that everything goes on when there is room.
 
-use nephele_api::cloud::v1alpha1::{Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{Capacity, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -115,6 +115,15 @@ async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     assert_eq!(message(&world, &second, "InsufficientCapacity").await, told);
     let small = worker(&world, "small", "small").await;
     world.ready(&small).await;
+    let usage = |used: i64, waiting: i64| {
+        let name = "capacity/large/*".to_owned();
+        let usage = LimitUsage { name, limit: 1, used, free: 1 - used, waiting };
+        move |object: &SimulatedCloud| {
+            let status = object.status.clone().unwrap_or_default();
+            (status.instances, status.waiting) == (Some(2), Some(waiting)) && status.usage == [usage.clone()]
+        }
+    };
+    world.api.eventually("default", "to say what is used", usage(1, 1)).await;
     // What is there counts after a restart too.
     let world = world.restart().await;
     world.waits(&second, "InsufficientCapacity").await;

@@ -4,46 +4,31 @@
 mod report;
 mod validate;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
-use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
 use nephele_kit::{Cache, Gone, Outcome, paused};
-use parking_lot::Mutex;
 use tracing::warn;
 
 use self::validate::validate;
 use crate::context::Context;
+use crate::pace::Pace;
 use crate::report::{StatusError, write_status};
-
-/// How often the numbers in the status of a Fault are written at most. A fault may hit hundreds of operations in a
-/// second, and machines need the manager's requests, too.
-const NUMBERS_EVERY: Duration = Duration::from_secs(1);
 
 /// The Faults of the management cluster.
 pub(crate) struct Faults {
     cache: Cache<Fault>,
     put: Once,
-    /// When the status of each Fault was written last.
-    written: Mutex<BTreeMap<FaultId, Timestamp>>,
+    pace: Pace<FaultId>,
 }
 
 impl Faults {
     pub(crate) fn new(cache: Cache<Fault>) -> Self {
-        Self { cache, put: Once::new(), written: Mutex::default() }
-    }
-
-    /// How long to wait until the numbers of a Fault may be written. None if they may be written now.
-    fn wait(&self, id: &FaultId, now: Timestamp) -> Option<Duration> {
-        let written = *self.written.lock().get(id)?;
-        let passed = Duration::try_from(now.duration_since(written)).ok()?;
-        NUMBERS_EVERY.checked_sub(passed).filter(|wait| !wait.is_zero())
+        Self { cache, put: Once::new(), pace: Pace::default() }
     }
 
     pub(crate) fn cache(&self) -> &Cache<Fault> {
@@ -93,7 +78,7 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     let observed = context.cloud.observe_fault(&id);
     let status = report::status(&object, mistake, observed, now);
     if report::differs_in_numbers_only(object.status.as_ref(), &status)
-        && let Some(wait) = context.faults.wait(&id, now)
+        && let Some(wait) = context.faults.pace.wait(&id, now)
     {
         return Ok(Outcome::After(wait));
     }
@@ -101,7 +86,7 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     let mut reported = Fault::clone(&object);
     reported.status = Some(status);
     if is_new {
-        context.faults.written.lock().insert(id, now);
+        context.faults.pace.note(id, now);
     }
     write_status(&*object, &reported, &context, "Fault").await
 }
@@ -133,7 +118,7 @@ pub(crate) async fn forget(
 }
 
 fn remove(context: &Context, id: &FaultId) {
-    context.faults.written.lock().remove(id);
+    context.faults.pace.forget(id);
     if let Err(error) = context.cloud.delete_fault(id) {
         let error = nephele_kit::chain(&error);
         warn!(fault = %id, error, "Failed to remove a Fault from the cloud");

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use nephele_api::cloud::v1alpha1::{SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
+use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_cloud::{Quota, Room, RoomUsage, UsageObservation};
 use nephele_kit::{Outcome, paused};
 
 use crate::catalogs;
@@ -26,13 +27,27 @@ pub(crate) async fn reconcile(
     if paused(&*object, None).is_some() {
         return Ok(Outcome::WaitingOn("unpaused"));
     }
+    let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
+    let status = status(&object, context.cloud.observe_usage(&id.0, &id.1), now);
+    if differs_in_numbers_only(object.status.as_ref(), &status)
+        && let Some(wait) = context.catalogs.pace.wait(&id, now)
+    {
+        return Ok(Outcome::After(wait));
+    }
+    if object.status.as_ref() != Some(&status) {
+        context.catalogs.pace.note(id, now);
+    }
     let mut reported = SimulatedCloud::clone(&object);
-    reported.status = Some(status(&object, context.now()));
+    reported.status = Some(status);
     report::write_status(&*object, &reported, &context, "SimulatedCloud").await
 }
 
-fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {
+fn status(object: &SimulatedCloud, observed: UsageObservation, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
+    let UsageObservation { machines, limits } = observed;
+    report.status.instances = Some(number(machines));
+    report.status.usage = limits.into_iter().filter_map(usage).collect();
+    report.status.waiting = Some(report.status.usage.iter().map(|usage| usage.waiting).sum());
     report.status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
     report.set(match zone_used_twice(&object.spec) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
@@ -42,6 +57,31 @@ fn status(object: &SimulatedCloud, now: Timestamp) -> SimulatedCloudStatus {
         }
     });
     report.status
+}
+
+fn usage(usage: RoomUsage) -> Option<LimitUsage> {
+    let RoomUsage { room, limit, taken, waiting } = usage;
+    let any = |name: Option<String>| name.unwrap_or_else(|| "*".to_owned());
+    let name = match room {
+        Room::CatalogQuota { of: Quota::Instances, .. } => "instances".to_owned(),
+        Room::CatalogQuota { of: Quota::Processors, .. } => "vCPUs".to_owned(),
+        Room::CatalogQuota { of: Quota::LoadBalancers, .. } => "loadBalancers".to_owned(),
+        Room::Stock { instance_type, zone, .. } => format!("capacity/{}/{}", any(instance_type), any(zone)),
+        Room::Quota { .. } | Room::Zone(_) => return None,
+    };
+    let free = number(u64::from(limit).saturating_sub(taken));
+    Some(LimitUsage { name, limit: limit.into(), used: number(taken), free, waiting: number(waiting as u64) })
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Whether a status differs from the one before in what is used, and in nothing else.
+fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
+    let Some(before) = before else { return false };
+    let SimulatedCloudStatus { instances, waiting, usage, .. } = status.clone();
+    before != status && SimulatedCloudStatus { instances, waiting, usage, ..before.clone() } == *status
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
@@ -76,16 +116,65 @@ mod tests {
             condition.observed_generation = Some(2);
             condition
         };
-        let ready = SimulatedCloudStatus { zones: Some(3), conditions: vec![since(5, "True", "Ready", "")] };
+        let ready = SimulatedCloudStatus {
+            zones: Some(3),
+            instances: Some(0),
+            waiting: Some(0),
+            usage: vec![],
+            conditions: vec![since(5, "True", "Ready", "")],
+        };
+        let status = |object: &SimulatedCloud, now| status(object, UsageObservation::default(), now);
         assert_eq!(status(&object, at(5)), ready);
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
         object.spec.regions[1].zones[0].name = "b".into();
         let message = "Zone b is listed twice; the first one is used";
         let twice = SimulatedCloudStatus {
-            zones: Some(3),
             conditions: vec![since(9, "False", "InvalidConfiguration", message)],
+            ..ready
         };
         assert_eq!(status(&object, at(9)), twice);
+    }
+
+    #[test]
+    fn a_cloud_says_how_much_of_its_limits_is_used() {
+        let catalog = || nephele_cloud::ResourceId::catalog("default", "north");
+        let quota = |of| Room::CatalogQuota { catalog: catalog(), of };
+        let stock = |instance_type: Option<&str>| Room::Stock {
+            catalog: catalog(),
+            instance_type: instance_type.map(str::to_owned),
+            zone: Some("a".into()),
+        };
+        let used = |room, limit, taken, waiting| RoomUsage { room, limit, taken, waiting };
+        let limits = vec![
+            used(quota(Quota::Instances), 4, 3, 0),
+            used(quota(Quota::Processors), 8, 12, 2),
+            used(quota(Quota::LoadBalancers), 1, 0, 0),
+            used(stock(Some("l")), 2, 2, 3),
+            used(stock(None), 9, 3, 0),
+        ];
+        let object = SimulatedCloud::default();
+        let told = status(&object, UsageObservation { machines: 3, limits }, at(5));
+        assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
+        let numbers = told
+            .usage
+            .iter()
+            .map(|usage| (usage.name.as_str(), [usage.limit, usage.used, usage.free, usage.waiting]));
+        assert_eq!(
+            numbers.collect::<Vec<_>>(),
+            [
+                ("instances", [4, 3, 1, 0]),
+                ("vCPUs", [8, 12, 0, 2]),
+                ("loadBalancers", [1, 0, 1, 0]),
+                ("capacity/l/a", [2, 2, 0, 3]),
+                ("capacity/*/a", [9, 3, 6, 0]),
+            ]
+        );
+        let none = status(&object, UsageObservation::default(), at(6));
+        let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
+        assert!(differs_in_numbers_only(Some(&none), &later));
+        assert!(!differs_in_numbers_only(Some(&none), &none));
+        assert!(!differs_in_numbers_only(None, &none));
+        assert!(!differs_in_numbers_only(Some(&none), &SimulatedCloudStatus { zones: Some(9), ..later }));
     }
 }

@@ -15,7 +15,7 @@ pub use fault::{
     Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
 };
 pub use simulated_cloud::{
-    Capacity, Gpu, Image, InstanceType, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
+    Capacity, Gpu, Image, InstanceType, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
     SimulatedCloudStatus, Zone,
 };
 

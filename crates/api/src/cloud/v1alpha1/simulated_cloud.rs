@@ -39,6 +39,18 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         description = "Number of zones"
     ),
     printcolumn(
+        name = "Machines",
+        type_ = "integer",
+        json_path = ".status.instances",
+        description = "Number of machines"
+    ),
+    printcolumn(
+        name = "Waiting",
+        type_ = "integer",
+        json_path = ".status.waiting",
+        description = "How many machines and load balancers wait for room"
+    ),
+    printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].status",
@@ -236,10 +248,45 @@ pub struct SimulatedCloudStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub zones: Option<i32>,
+    /// The number of its machines, including those that are being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub instances: Option<i64>,
+    /// How many machines and load balancers wait until there is room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub waiting: Option<i64>,
+    /// How much of each quota and stock is used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub usage: Vec<LimitUsage>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// How much of a quota or stock is used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "limit", "used", "free", "waiting"]))]
+pub struct LimitUsage {
+    /// The quota: instances, vCPUs or loadBalancers. A stock is capacity/TYPE/ZONE, with * for all types or zones.
+    #[schemars(length(min = 1, max = 140))]
+    pub name: String,
+    /// The limit.
+    #[schemars(range(min = 0))]
+    pub limit: i64,
+    /// How much is used. More than the limit if the limit was lowered.
+    #[schemars(range(min = 0))]
+    pub used: i64,
+    /// How much is free.
+    #[schemars(range(min = 0))]
+    pub free: i64,
+    /// How many machines or load balancers wait for it.
+    #[schemars(range(min = 0))]
+    pub waiting: i64,
 }
 
 impl SimulatedCloudSpec {
