@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nephele_api::cloud::v1alpha1::{FAIL_REASONS, OPERATIONS};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -184,14 +185,14 @@ impl Scenario {
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
         let theme = match draws.random_range(0..28_u8) {
-            0..6 => Theme::Anything,
+            0..4 => Theme::Anything,
             6..9 => Theme::Scopes,
             9..11 => Theme::Restores,
             11..14 => Theme::Pauses,
             14..17 => Theme::Leaders,
             17..19 => Theme::Names,
             19..21 => Theme::Moves,
-            21..24 => Theme::Faults,
+            4..6 | 21..24 => Theme::Faults,
             24..27 => Theme::Limits,
             _ => Theme::Sizes,
         };
@@ -264,8 +265,19 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
         Theme::Faults => {
-            let begin =
-                [fault(cluster, draws), fault(cluster, draws), create_as(cluster, draws), step(draws)];
+            let first =
+                if draws.random_ratio(2, 3) { lost_creation(cluster, draws) } else { fault(cluster, draws) };
+            let begin = [
+                // A new cluster has more to create than one that is there.
+                Step::Delete(cluster),
+                Step::Settle,
+                first,
+                fault(cluster, draws),
+                create_as(cluster, draws),
+                step(draws),
+                // A pause that settles ends the faults.
+                Step::Wait(draws.random_range(10_000..40_000)),
+            ];
             let end = match draws.random_range(0..3_u8) {
                 0 => Step::Restart(Scope::All),
                 1 => Step::Kill,
@@ -335,6 +347,24 @@ fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         load_balancers: limit(3),
         stock: limit(12),
     }
+}
+
+/// A fault that loses the answers of creations: the cloud has the instance or the load balancer, and nobody knows.
+fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    let operation = ["CreateInstance", "CreateLoadBalancer"][draws.random_range(0..2_usize)];
+    Step::Fault {
+        cluster,
+        operation: index_of(operation, &OPERATIONS),
+        effect: index_of("LostAnswer", &FAIL_REASONS),
+        percent: 100,
+        count: draws.random_range(1..4),
+        seconds: draws.random_range(60..120),
+    }
+}
+
+fn index_of(name: &str, names: &[&str]) -> u8 {
+    let index = names.iter().position(|other| *other == name).expect("a Fault can name it");
+    u8::try_from(index).expect("there are few")
 }
 
 fn step(draws: &mut ChaCha8Rng) -> Step {
