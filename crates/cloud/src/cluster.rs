@@ -53,6 +53,8 @@ struct State {
     allocations: Allocations,
     authorities: Option<Authorities>,
     credentials: Option<Credentials>,
+    /// What is wrong with the cluster itself, by the name of the fault.
+    wrong: BTreeMap<String, Symptom>,
 }
 
 struct Machine {
@@ -316,25 +318,34 @@ impl Cluster {
         }
     }
 
-    /// Sets everything that is wrong with the API servers.
+    /// Sets everything that is wrong with the cluster itself.
     pub(crate) fn on_troubles(&self, afflictions: &BTreeMap<String, Affliction>) {
-        let trouble = |(fault, affliction): (&String, &Affliction)| match Symptom::of(affliction)? {
-            Symptom::ApiServer(trouble) => Some((fault.clone(), trouble)),
-            _ => None,
-        };
-        self.served.front.set_troubles(afflictions.iter().filter_map(trouble).collect());
+        let symptom =
+            |(fault, affliction): (&String, &Affliction)| Some((fault.clone(), Symptom::of(affliction)?));
+        let mut state = self.state.lock();
+        state.wrong = afflictions.iter().filter_map(symptom).collect();
+        self.show_troubles(&state);
     }
 
-    /// A fault afflicts the API servers, or no longer does so.
+    /// A fault afflicts the cluster, or no longer does so.
     pub(crate) fn on_trouble(&self, fault: &str, symptom: Option<Symptom>) {
-        let known = self.served.front.troubles();
-        let known = known.iter().filter(|(known, _)| **known != fault);
-        let mut wanted: BTreeMap<_, _> =
-            known.map(|(fault, trouble)| (fault.clone(), trouble.spec.clone())).collect();
-        if let Some(Symptom::ApiServer(trouble)) = symptom {
-            wanted.insert(fault.to_owned(), trouble);
+        let mut state = self.state.lock();
+        match symptom {
+            Some(symptom) => drop(state.wrong.insert(fault.to_owned(), symptom)),
+            None => drop(state.wrong.remove(fault)),
         }
-        self.served.front.set_troubles(wanted);
+        self.show_troubles(&state);
+    }
+
+    /// Lets API servers and etcd behave as the faults of the cluster say.
+    fn show_troubles(&self, state: &State) {
+        let trouble = |(fault, symptom): (&String, &Symptom)| match symptom {
+            Symptom::ApiServer(trouble) => Some((fault.clone(), trouble.clone())),
+            _ => None,
+        };
+        self.served.front.set_troubles(state.wrong.iter().filter_map(trouble).collect());
+        let can_elect = !state.wrong.values().any(|symptom| *symptom == Symptom::EtcdWithoutLeader);
+        self.served.etcd.lock().set_can_elect(can_elect);
     }
 
     /// Shows what is wrong with a machine: in its Node, and in etcd. The load balancer follows the engine.
@@ -344,7 +355,13 @@ impl Cluster {
         }
         let name = machine.spec.id.name.as_str();
         if machine.reached.contains_key(&Stage::Etcd) {
-            self.served.etcd.lock().set_running(self.member(name), !machine.is_silent());
+            let alarms = machine.wrong.values().filter_map(|symptom| match symptom {
+                Symptom::EtcdAlarm(alarm) => Some(alarm.alarm()),
+                _ => None,
+            });
+            let mut etcd = self.served.etcd.lock();
+            etcd.set_running(self.member(name), !machine.is_silent());
+            etcd.set_alarms(self.member(name), alarms.collect());
         }
         if machine.has_vanished() {
             // As a cloud controller does for a Node without an instance.

@@ -65,6 +65,6 @@ pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
     Software, StartUp,
 };
-pub use symptom::{NodeCondition, Symptom};
+pub use symptom::{EtcdAlarm, NodeCondition, Symptom};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nephele_engine::{Affliction, ResourceKind};
+use nephele_etcd::Alarm;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::Stage;
@@ -23,6 +24,28 @@ pub enum Symptom {
     Held(Stage),
     /// The API servers of the cluster misbehave.
     ApiServer(ApiServerTrouble),
+    /// The etcd member on the machine raises an alarm.
+    EtcdAlarm(EtcdAlarm),
+    /// The etcd members of the cluster cannot elect a leader.
+    EtcdWithoutLeader,
+}
+
+/// An alarm of an etcd member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EtcdAlarm {
+    /// The member has used up the space for its database.
+    NoSpace,
+    /// The data of the member is corrupt.
+    Corrupt,
+}
+
+impl EtcdAlarm {
+    pub(crate) fn alarm(self) -> Alarm {
+        match self {
+            Self::NoSpace => Alarm::NoSpace,
+            Self::Corrupt => Alarm::Corrupt,
+        }
+    }
 }
 
 /// A condition of a Node.
@@ -46,15 +69,22 @@ impl Symptom {
             Self::Held(stage) => BTreeSet::from([stage.name()]),
             // Nothing more happens on such a machine.
             Self::Vanished => Stage::ALL.iter().map(|stage| stage.name()).collect(),
-            Self::Frozen | Self::NotReady | Self::NodeCondition(_) | Self::ApiServer(_) => BTreeSet::new(),
+            _ => BTreeSet::new(),
         };
         let of = match self {
             // The load balancer stands for what is behind it.
-            Self::ApiServer(_) => ResourceKind::LoadBalancer,
+            Self::ApiServer(_) | Self::EtcdWithoutLeader => ResourceKind::LoadBalancer,
             _ => ResourceKind::Instance,
+        };
+        let among = match self {
+            // Workers have no etcd member and no API server.
+            Self::Held(stage) => Some(stage.name()),
+            Self::EtcdAlarm(_) => Some(Stage::Etcd.name()),
+            _ => None,
         };
         Affliction {
             of,
+            among,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
             is_down: matches!(self, Self::Frozen | Self::Vanished),
@@ -92,6 +122,8 @@ mod tests {
             Symptom::Vanished,
             Symptom::NodeCondition(condition),
             Symptom::ApiServer(down),
+            Symptom::EtcdAlarm(EtcdAlarm::Corrupt),
+            Symptom::EtcdWithoutLeader,
         ];
         for symptom in Stage::ALL.map(Symptom::Held).into_iter().chain(others) {
             assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));

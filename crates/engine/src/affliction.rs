@@ -16,7 +16,7 @@ use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{FaultState, Subject};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
-use crate::resource::{Resource, StageState};
+use crate::resource::{Resource, ResourceSpec, StageState};
 use crate::time::SimTime;
 
 /// What is wrong with a resource until it is healed.
@@ -24,6 +24,9 @@ use crate::time::SimTime;
 pub struct Affliction {
     /// The kind of resource that can have it.
     pub of: ResourceKind,
+    /// Only resources with this stage can have it. None for all of the kind.
+    #[serde(default)]
+    pub among: Option<StageName>,
     /// What is wrong, for those who show it. The engine gives it no meaning.
     pub symptom: String,
     /// The stages that are not reached before it is healed.
@@ -32,6 +35,14 @@ pub struct Affliction {
     pub is_down: bool,
     /// Whether it stays for as long as the resource exists.
     pub is_final: bool,
+}
+
+impl Affliction {
+    /// Whether a resource can have it.
+    pub(crate) fn is_for(&self, spec: &ResourceSpec) -> bool {
+        let has = |name: &StageName| spec.stages.iter().any(|stage| stage.name == *name);
+        self.of == spec.id.kind && self.among.as_ref().is_none_or(has)
+    }
 }
 
 impl Engine {

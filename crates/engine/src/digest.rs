@@ -35,10 +35,11 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     if !afflictions.is_empty() {
         hash.text("afflictions");
         hash.list(afflictions, |hash, (fault, affliction)| {
-            let Affliction { of, symptom, holds, is_down, is_final } = affliction;
+            let Affliction { of, among, symptom, holds, is_down, is_final } = affliction;
             for text in [fault, of.as_str(), symptom] {
                 hash.text(text);
             }
+            hash.list(among, |hash, stage| hash.text(stage.as_str()));
             hash.list(holds, |hash, stage| hash.text(stage.as_str()));
             hash.number(u64::from(*is_down));
             hash.number(u64::from(*is_final));

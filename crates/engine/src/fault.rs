@@ -319,8 +319,8 @@ impl FaultState {
     /// the resource.
     fn decide(&mut self, subject: &Subject<'_>, at: SimTime, is_adopted: bool, seed: &Seed) -> bool {
         let Subject { spec, .. } = subject;
-        let is_of_kind = self.affliction().is_some_and(|affliction| affliction.of == spec.id.kind);
-        if !is_of_kind || !self.fault.matches.fit(subject) {
+        let can_have_it = self.affliction().is_some_and(|affliction| affliction.is_for(spec));
+        if !can_have_it || !self.fault.matches.fit(subject) {
             self.forget(&spec.id);
             return false;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register, stage};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
     Affliction, Budget, CloudError, DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord,
@@ -16,6 +16,7 @@ use proptest::prelude::*;
 fn odd() -> Affliction {
     Affliction {
         of: ResourceKind::Instance,
+        among: None,
         symptom: "odd".into(),
         holds: BTreeSet::new(),
         is_down: false,
@@ -125,6 +126,21 @@ fn an_outage_refuses_new_machines_and_lets_the_old_ones_be_deleted() {
     let down = |name| !engine.get(&id(name)).unwrap().afflictions.is_empty();
     assert_eq!(["a1", "b1", "b2"].map(down), [true, false, false]);
     assert_eq!(ask(&mut engine, at(2), Request::Delete(id("a1"))), Ok(Outcome::Accepted));
+}
+
+#[test]
+fn only_resources_with_the_stage_are_asked() {
+    let mut engine = engine();
+    let worker =
+        ResourceSpec { stages: vec![stage("vm", &[], &Latency::ZERO)], ..machine("a", &Latency::ZERO) };
+    for spec in [worker, machine("b", &Latency::ZERO)] {
+        ask(&mut engine, at(0), Request::Create(spec)).unwrap();
+    }
+    let once = Budget { count: Some(1), ..Budget::default() };
+    let of_etcd = Affliction { among: Some("etcd".into()), ..odd() };
+    ask(&mut engine, at(1), put("f", Fault { budget: once, ..afflicting(of_etcd) })).unwrap();
+    let is_odd = |name| !engine.get(&id(name)).unwrap().afflictions.is_empty();
+    assert_eq!(["a", "b"].map(is_odd), [false, true]);
 }
 
 #[test]

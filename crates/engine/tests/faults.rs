@@ -333,6 +333,7 @@ fn affliction() -> impl Strategy<Value = Affliction> {
     )
         .prop_map(|(of, holds, is_down, finals)| Affliction {
             of,
+            among: None,
             symptom: "odd".into(),
             holds,
             is_down,

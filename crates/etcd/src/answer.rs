@@ -3,9 +3,9 @@
 //! The responses are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: a
 //! call that would time out in etcd is refused at once, and every response has a complete header.
 
-use crate::cluster::{EtcdCluster, EtcdError};
+use crate::cluster::{Alarm, EtcdCluster, EtcdError};
 use crate::message::{
-    AlarmRequest, AlarmResponse, DowngradeInfo, Member, MemberListRequest, MemberRemoveRequest,
+    AlarmMember, AlarmRequest, AlarmResponse, DowngradeInfo, Member, MemberListRequest, MemberRemoveRequest,
     MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 
@@ -76,11 +76,16 @@ impl Call for MoveLeaderRequest {
 impl Call for AlarmRequest {
     type Response = AlarmResponse;
 
-    /// There are no alarms, and none can be raised. Disarming an alarm that does not exist succeeds, as in etcd.
+    /// Clients cannot raise alarms. Disarming an alarm succeeds, but its cause remains, so etcd raises it again at once.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<AlarmResponse, EtcdError> {
         // Even reading alarms goes through consensus.
         cluster.leader().ok_or(EtcdError::NoLeader)?;
-        Ok(AlarmResponse { header: Some(header(cluster, member)) })
+        let is_meant = |id: u64, alarm: Alarm| {
+            (self.member_id == 0 || self.member_id == id) && (self.alarm == 0 || self.alarm == alarm as i32)
+        };
+        let alarms = cluster.alarms().filter(|(id, alarm)| is_meant(*id, *alarm));
+        let alarms = alarms.map(|(member_id, alarm)| AlarmMember { member_id, alarm: alarm as i32 });
+        Ok(AlarmResponse { header: Some(header(cluster, member)), alarms: alarms.collect() })
     }
 }
 
@@ -90,6 +95,9 @@ impl Call for StatusRequest {
     /// A member reports its status with or without a leader.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<StatusResponse, EtcdError> {
         // Each term begins with its own raft entry.
+        let no_leader = cluster.leader().is_none().then(|| EtcdError::NoLeader.to_string());
+        // As the text format of protobuf prints an AlarmMember, with which etcd fills this field.
+        let alarms = cluster.alarms().map(|(id, alarm)| format!("memberID:{id} alarm:{} ", alarm.name()));
         let index = cluster.term() + u64::try_from(cluster.revision()).unwrap_or_default();
         Ok(StatusResponse {
             header: Some(header(cluster, member)),
@@ -100,7 +108,7 @@ impl Call for StatusRequest {
             raft_term: cluster.term(),
             raft_applied_index: index,
             // Clients before Cluster API 1.14 give up on any error in this field.
-            errors: cluster.leader().is_none().then(|| EtcdError::NoLeader.to_string()).into_iter().collect(),
+            errors: no_leader.into_iter().chain(alarms).collect(),
             db_size_in_use: DATABASE_BYTES / 2,
             is_learner: false,
             storage_version: STORAGE_VERSION.to_owned(),
@@ -132,6 +140,8 @@ fn members(cluster: &EtcdCluster, member: u64) -> MembersResponse {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::cluster;
 
@@ -187,6 +197,33 @@ mod tests {
         assert_eq!(own.members.len(), 2);
         let status = answer(StatusRequest {}, &mut cluster, 1).unwrap();
         assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
+    }
+
+    #[test]
+    fn alarms_are_listed_as_long_as_their_cause_is_there() {
+        let mut cluster = cluster(&[1, 2]);
+        cluster.set_alarms(2, [Alarm::NoSpace, Alarm::Corrupt].into());
+        let listed = |cluster: &mut EtcdCluster, request: AlarmRequest| {
+            let alarms = answer(request, cluster, 1).unwrap().alarms;
+            alarms.into_iter().map(|alarm| (alarm.member_id, alarm.alarm)).collect::<Vec<_>>()
+        };
+        let disarm = AlarmRequest { action: 2, member_id: 2, alarm: 1 };
+        assert_eq!(listed(&mut cluster, AlarmRequest::default()), [(2, 1), (2, 2)]);
+        assert_eq!(listed(&mut cluster, disarm), [(2, 1)]);
+        assert_eq!(listed(&mut cluster, AlarmRequest::default()), [(2, 1), (2, 2)]);
+        let status = answer(StatusRequest {}, &mut cluster, 1).unwrap();
+        assert_eq!(status.errors, ["memberID:2 alarm:NOSPACE ", "memberID:2 alarm:CORRUPT "]);
+        cluster.set_alarms(2, BTreeSet::new());
+        assert_eq!(listed(&mut cluster, AlarmRequest::default()), []);
+    }
+
+    #[test]
+    fn members_that_cannot_elect_have_no_leader() {
+        let mut cluster = cluster(&[1, 2, 3]);
+        cluster.set_can_elect(false);
+        assert_eq!(answer(LINEARIZABLE, &mut cluster, 1), Err(EtcdError::NoLeader));
+        cluster.set_can_elect(true);
+        assert_eq!((cluster.leader(), cluster.term()), (Some(1), 3));
     }
 
     #[test]

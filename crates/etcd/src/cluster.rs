@@ -1,6 +1,6 @@
 //! Membership, leadership and quorum.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -15,6 +15,25 @@ pub struct Member {
     pub peer_urls: Vec<String>,
     /// The URLs for its clients.
     pub client_urls: Vec<String>,
+}
+
+/// An alarm of a member (`AlarmType` of etcd's `rpc.proto`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Alarm {
+    /// The member has used up the space for its database.
+    NoSpace = 1,
+    /// The data of the member is corrupt.
+    Corrupt = 2,
+}
+
+impl Alarm {
+    /// Its name in etcd.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NoSpace => "NOSPACE",
+            Self::Corrupt => "CORRUPT",
+        }
+    }
 }
 
 /// Why etcd refuses a call. The texts are etcd's own (`api/v3rpc/rpctypes/error.go`), since clients match on them.
@@ -60,6 +79,8 @@ pub struct EtcdCluster {
     members: BTreeMap<u64, State>,
     /// The id of a running member while there is a quorum, else none.
     leader: Option<u64>,
+    /// Whether no member is elected, whatever runs.
+    cannot_elect: bool,
     term: u64,
     revision: i64,
 }
@@ -68,6 +89,7 @@ pub struct EtcdCluster {
 struct State {
     member: Member,
     running: bool,
+    alarms: BTreeSet<Alarm>,
 }
 
 /// The id of the member on `node` of `cluster`: the same after each restart, and never zero.
@@ -85,7 +107,7 @@ impl EtcdCluster {
     /// A cluster without members.
     #[must_use]
     pub fn new(id: u64) -> Self {
-        Self { id, members: BTreeMap::new(), leader: None, term: 1, revision: 1 }
+        Self { id, members: BTreeMap::new(), leader: None, cannot_elect: false, term: 1, revision: 1 }
     }
 
     /// The cluster's id.
@@ -96,7 +118,7 @@ impl EtcdCluster {
 
     /// Adds a running member. An existing member of that id gets the new name and URLs, and runs.
     pub fn add_member(&mut self, member: Member) {
-        self.members.insert(member.id, State { member, running: true });
+        self.members.insert(member.id, State { member, running: true, alarms: BTreeSet::new() });
         self.changed();
     }
 
@@ -159,6 +181,26 @@ impl EtcdCluster {
         }
     }
 
+    /// Sets the alarms of a member.
+    pub fn set_alarms(&mut self, id: u64, alarms: BTreeSet<Alarm>) {
+        if let Some(state) = self.members.get_mut(&id) {
+            state.alarms = alarms;
+        }
+    }
+
+    /// The alarms of all members, by id.
+    pub fn alarms(&self) -> impl Iterator<Item = (u64, Alarm)> {
+        self.members.iter().flat_map(|(id, state)| state.alarms.iter().map(move |alarm| (*id, *alarm)))
+    }
+
+    /// Sets whether members can elect a leader. If they cannot, there is none, as while their network is broken.
+    pub fn set_can_elect(&mut self, can_elect: bool) {
+        if self.cannot_elect == can_elect {
+            self.cannot_elect = !can_elect;
+            self.changed();
+        }
+    }
+
     /// Whether a member is in the cluster and runs.
     #[must_use]
     pub fn is_running(&self, id: u64) -> bool {
@@ -203,7 +245,7 @@ impl EtcdCluster {
     fn changed(&mut self) {
         self.revision += 1;
         let running = || self.members.values().filter(|state| state.running).map(|state| state.member.id);
-        let next = if self.has_quorum() {
+        let next = if self.has_quorum() && !self.cannot_elect {
             self.leader.filter(|&leader| self.is_running(leader)).or_else(|| running().next())
         } else {
             None
@@ -305,6 +347,7 @@ mod tests {
         Remove(u64),
         Move { from: u64, to: u64 },
         Run { id: u64, running: bool },
+        Elect(bool),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -315,6 +358,7 @@ mod tests {
             2 => id().prop_map(Step::Remove),
             2 => (id(), id()).prop_map(|(from, to)| Step::Move { from, to }),
             3 => (id(), any::<bool>()).prop_map(|(id, running)| Step::Run { id, running }),
+            1 => any::<bool>().prop_map(Step::Elect),
         ]
     }
 
@@ -340,8 +384,9 @@ mod tests {
                         Err(_) => prop_assert_eq!(&cluster, &before),
                     },
                     Step::Run { id, running } => cluster.set_running(id, running),
+                    Step::Elect(can_elect) => cluster.set_can_elect(can_elect),
                 }
-                prop_assert_eq!(cluster.leader().is_some(), cluster.has_quorum());
+                prop_assert_eq!(cluster.leader().is_some(), cluster.has_quorum() && !cluster.cannot_elect);
                 prop_assert!(cluster.leader().is_none_or(|leader| cluster.is_running(leader)));
                 // One leader per term.
                 prop_assert!(cluster.term() >= before.term() && cluster.revision() >= before.revision());

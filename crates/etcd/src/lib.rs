@@ -15,7 +15,7 @@
 //! | `Cluster/MemberList` | members by id; needs a leader when linearizable |
 //! | `Cluster/MemberRemove` | etcd's strict check, then an election if the leader was removed |
 //! | `Maintenance/Status` | leader, term, plausible sizes; without a leader, `errors` says so |
-//! | `Maintenance/Alarm` | never an alarm |
+//! | `Maintenance/Alarm` | the alarms that the simulation has raised; disarming one has no lasting effect |
 //! | `Maintenance/MoveLeader` | on the leader only, to a running member |
 //!
 //! All other RPCs are refused as unimplemented. Errors have etcd's codes and texts; a member that does not run, or was
@@ -29,5 +29,5 @@ mod message;
 mod service;
 
 pub use answer::VERSION;
-pub use cluster::{EtcdCluster, EtcdError, Member, member_id};
+pub use cluster::{Alarm, EtcdCluster, EtcdError, Member, member_id};
 pub use service::{CallObserver, Connection, ServeError, SharedEtcdCluster, serve_connection};

@@ -76,11 +76,22 @@ pub(crate) struct AlarmRequest {
     pub(crate) alarm: i32,
 }
 
-/// `AlarmResponse`, without the list of alarms, which is always empty.
+/// `AlarmMember`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct AlarmMember {
+    #[prost(uint64, tag = "1")]
+    pub(crate) member_id: u64,
+    #[prost(int32, tag = "2")]
+    pub(crate) alarm: i32,
+}
+
+/// `AlarmResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct AlarmResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) header: Option<ResponseHeader>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) alarms: Vec<AlarmMember>,
 }
 
 /// `StatusRequest`.

@@ -87,6 +87,8 @@ pub(crate) struct Auditor {
     nodes: BTreeMap<String, NodeIdentity>,
     /// How long a machine took to boot, by its cluster, its set and its number in the set.
     boots: BTreeMap<(ClusterKey, String, i64), SignedDuration>,
+    /// The namespaces in which a fault has kept machines from booting: there they take as long as the fault lasts.
+    held: BTreeSet<String>,
 }
 
 /// The values of a Node that do not change while its machine exists.
@@ -266,10 +268,18 @@ impl Auditor {
 }
 
 impl Auditor {
+    /// From now on a fault keeps machines of this namespace from booting.
+    pub(crate) fn hold(&mut self, namespace: &str) {
+        self.held.insert(namespace.to_owned());
+    }
+
     /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.
     fn boots(&mut self, seen: &Seen) -> Result<(), String> {
         for object in &seen.instances {
             let Some((cluster, origin)) = cluster_of(&**object).zip(object.origin()) else { continue };
+            if self.held.contains(&cluster.0) {
+                continue;
+            }
             let (Some(key), Some(booted)) = (origin.draw_key, origin.reached.get("vm")) else { continue };
             let took = booted.0.duration_since(origin.start_time.0);
             let what = format!("number {} of {}", key.ordinal, key.set);

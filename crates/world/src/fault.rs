@@ -42,6 +42,8 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "apiServer": { "error": { "code": 500, "probability": "0.5" } } }),
         json!({ "apiServer": { "latency": { "duration": "3s", "jitter": "1" } } }),
         json!({ "apiServer": { "cutWatches": { "after": "2s" } } }),
+        json!({ "etcd": { "noLeader": {} } }),
+        json!({ "etcd": { "alarm": "NoSpace" } }),
     ];
     let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
     let mut on_machines = on_machines.into_iter().chain(holds);

@@ -374,6 +374,9 @@ impl<'a> World<'a> {
     async fn fault(&mut self, cluster: u8, spec: &Value) {
         self.faults += 1;
         let (namespace, name) = (key(cluster).0, format!("fault-{}", self.faults));
+        if spec["effect"]["hold"]["stage"] == "vm" {
+            self.auditor.hold(&namespace);
+        }
         let object = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
         let object: Fault = serde_json::from_value(object).expect("a Fault");
         let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;

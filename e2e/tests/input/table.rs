@@ -76,7 +76,8 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         }
         "exactly one effect has to be set"
         | "exactly one of url and service has to be set"
-        | "exactly one of down, error, latency and cutWatches has to be set" => json!({}),
+        | "exactly one of down, error, latency and cutWatches has to be set"
+        | "exactly one of alarm and noLeader has to be set" => json!({}),
         "verbs and resources cannot be set with down" => json!({"down": {}, "verbs": ["get"]}),
         "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
         "match.operations can only be set with the effects fail and delay" => {

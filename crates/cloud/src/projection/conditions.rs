@@ -132,7 +132,11 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
                 let message = format!("{}{}", condition.message, suffix(fault)).trim_start().to_owned();
                 wanted.insert(condition.kind.clone(), NodeCondition { message, ..condition.clone() });
             }
-            Symptom::Vanished | Symptom::Held(_) | Symptom::ApiServer(_) => {}
+            Symptom::Vanished
+            | Symptom::Held(_)
+            | Symptom::ApiServer(_)
+            | Symptom::EtcdAlarm(_)
+            | Symptom::EtcdWithoutLeader => {}
         }
     }
     wanted

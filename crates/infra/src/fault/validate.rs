@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    AFFECTED_MAX, ApiServerFault, CutWatches, Delay, ERROR_CODES, Fail, FaultBudget, FaultEffect, FaultMatch,
-    FaultSpec, FaultyCondition, Hold, NoSettings, Outage, RequestError,
+    AFFECTED_MAX, ApiServerFault, CutWatches, Delay, ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect,
+    FaultMatch, FaultSpec, FaultyCondition, Hold, NoSettings, Outage, RequestError,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, Budget, Effect, FailureReason, Fault, Latency, Matches,
-    NodeCondition, Odds, Requirement, Selector, Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, Budget, Effect, EtcdAlarm, FailureReason, Fault, Latency,
+    Matches, NodeCondition, Odds, Requirement, Selector, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -99,8 +99,18 @@ fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mist
 }
 
 fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
-    let FaultEffect { fail, delay, outage, not_ready, node_condition, freeze, vanish, hold, api_server } =
-        wanted;
+    let FaultEffect {
+        fail,
+        delay,
+        outage,
+        not_ready,
+        node_condition,
+        freeze,
+        vanish,
+        hold,
+        api_server,
+        etcd,
+    } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
         fail.as_ref().map(failing),
@@ -112,6 +122,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         vanish.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::Vanished))),
         hold.as_ref().map(|Hold { stage }| held(stage).map(Symptom::Held).map(afflict)),
         api_server.as_ref().map(|wanted| trouble(wanted).map(Symptom::ApiServer).map(afflict)),
+        etcd.as_ref().map(|wanted| etcd_symptom(wanted).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -174,6 +185,16 @@ fn trouble(wanted: &ApiServerFault) -> Result<ApiServerTrouble, Mistake> {
     };
     let verbs = if cut_watches.is_some() { vec!["watch".to_owned()] } else { verbs.clone() };
     Ok(ApiServerTrouble { verbs, resources: resources.clone(), kind: kind? })
+}
+
+fn etcd_symptom(EtcdFault { alarm, no_leader }: &EtcdFault) -> Result<Symptom, Mistake> {
+    match (alarm.as_str(), no_leader) {
+        ("", Some(NoSettings {})) => Ok(Symptom::EtcdWithoutLeader),
+        ("NoSpace", None) => Ok(Symptom::EtcdAlarm(EtcdAlarm::NoSpace)),
+        ("Corrupt", None) => Ok(Symptom::EtcdAlarm(EtcdAlarm::Corrupt)),
+        ("", None) | (_, Some(_)) => Err(mistake("effect.etcd", "", "exactly one of alarm and noLeader")),
+        (other, None) => Err(mistake("effect.etcd.alarm", other, "an alarm of etcd")),
+    }
 }
 
 fn request_error(RequestError { code, probability }: &RequestError) -> Result<ApiServerTroubleKind, Mistake> {

@@ -38,6 +38,8 @@ const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
 
 /// The status codes with which a fault can answer requests.
 pub const ERROR_CODES: [i32; 9] = [401, 403, 404, 409, 410, 429, 500, 503, 504];
+/// The alarms of etcd.
+pub const ETCD_ALARMS: [&str; 2] = ["NoSpace", "Corrupt"];
 /// The verbs of requests.
 pub const REQUEST_VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -142,7 +144,7 @@ pub struct FaultMatch {
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
-         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer)].filter(set, set).size() == 1",
+         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -175,6 +177,9 @@ pub struct FaultEffect {
     /// about machines fit nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServerFault>,
+    /// The etcd of a workload cluster misbehaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdFault>,
 }
 
 /// An effect without settings.
@@ -260,6 +265,23 @@ pub struct ApiServerFault {
     #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub resources: Vec<String>,
+}
+
+/// The etcd of a workload cluster misbehaves: exactly one of alarm and noLeader.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("has(self.alarm) != has(self.noLeader)", "exactly one of alarm and noLeader has to be set"),
+]))]
+pub struct EtcdFault {
+    /// The etcd members of control plane machines raise this alarm.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ETCD_ALARMS))]
+    pub alarm: String,
+    /// The members cannot elect a leader. Such a fault is about Clusters, so fields of match that are about machines fit
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_leader: Option<NoSettings>,
 }
 
 /// Requests are answered with an error.

@@ -10,9 +10,9 @@ pub use cloud_extension_config::{
     ExtensionHandler, ExtensionHook, ExtensionService,
 };
 pub use fault::{
-    AFFECTED_MAX, Affected, ApiServerFault, CutWatches, Delay, ERROR_CODES, FAIL_REASONS, Fail, Fault,
-    FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus, FaultyCondition, HELD_STAGES,
-    Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
+    AFFECTED_MAX, Affected, ApiServerFault, CutWatches, Delay, ERROR_CODES, ETCD_ALARMS, EtcdFault,
+    FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
+    FaultyCondition, HELD_STAGES, Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
 };
 pub use simulated_cloud::{
     Capacity, Gpu, Image, InstanceType, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,

@@ -1,4 +1,4 @@
-use nephele_api::cloud::v1alpha1::{FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use serde_json::json;
 
 use super::*;
@@ -75,6 +75,10 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "notReady": {} })), afflict(Symptom::NotReady));
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
+    assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
+    for (name, alarm) in ETCD_ALARMS.into_iter().zip([EtcdAlarm::NoSpace, EtcdAlarm::Corrupt]) {
+        assert_eq!(effect(json!({ "etcd": { "alarm": name } })), afflict(Symptom::EtcdAlarm(alarm)));
+    }
     for (name, stage) in HELD_STAGES.into_iter().zip(Stage::ALL) {
         assert_eq!(effect(json!({ "hold": { "stage": name } })), afflict(Symptom::Held(stage)));
     }
@@ -167,6 +171,14 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "apiServer": { "latency": { "duration": "late" } } } }),
             r#"spec.effect.apiServer.latency.duration: "late" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "etcd": {} } }),
+            r#"spec.effect.etcd: "" is not exactly one of alarm and noLeader"#,
+        ),
+        (
+            json!({ "effect": { "etcd": { "alarm": "Fire" } } }),
+            r#"spec.effect.etcd.alarm: "Fire" is not an alarm of etcd"#,
         ),
         (
             json!({ "effect": { "hold": { "stage": "grub" } } }),
