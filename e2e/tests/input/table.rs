@@ -86,6 +86,7 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "budget.count can be at most 100, except with the effects fail and delay" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
         }
+        "each combination of instanceType and zone is listed once" => json!([{"count": 1}, {"count": 2}]),
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
         "the name of a zone is used in one region only" => json!([
             {"name": "one", "zones": [{"name": "a"}]}, {"name": "two", "zones": [{"name": "a"}]},

@@ -1,6 +1,6 @@
 //! Faults of the cloud, as users of Cluster API see them.
 
-use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds, state, until, wait::LIMIT};
+use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
 fn fault(name: &str, spec: &Value) -> Value {
@@ -53,6 +53,7 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     scope.management.delete(kinds::FAULT, &scope.namespace, "full").await?;
     cluster.settled(1, 1).await?;
 
+    etcd(&scope, &cluster).await?;
     api_servers(&scope, &cluster).await?;
 
     let lost = json!({
@@ -112,4 +113,31 @@ async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     })
     .await?;
     cluster.settled(1, 1).await
+}
+
+/// An etcd member raises an alarm. The control plane provider says so, when it looks.
+async fn etcd(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
+    begin(scope, "full-disk", &json!({"effect": {"etcd": {"alarm": "NoSpace"}}})).await?;
+    member_is(cluster, "False", "NOSPACE").await?;
+    scope.management.delete(kinds::FAULT, &scope.namespace, "full-disk").await?;
+    member_is(cluster, "True", "").await
+}
+
+/// Waits until the condition of the only etcd member has this status and text. The control plane provider looks at etcd
+/// when its own object changes.
+async fn member_is(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
+    let mut looks = 0;
+    until(&format!("the etcd member to be healthy: {status}"), LIMIT, async || {
+        looks += 1;
+        let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/looks": looks.to_string()}}});
+        cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch).await?;
+        let machines = cluster.machines(Some(Role::ControlPlane)).await?;
+        let healthy = machines.first().and_then(|machine| state::condition(machine, "EtcdMemberHealthy"));
+        let is_so = healthy.is_some_and(|healthy| {
+            let message = healthy["message"].as_str().unwrap_or_default();
+            healthy["status"] == status && message.contains(text)
+        });
+        Ok(Look::when(is_so, || format!("{healthy:?}")))
+    })
+    .await
 }
