@@ -54,6 +54,9 @@ impl Engine {
             return Vec::new();
         }
         let faults = self.faults.afflicting(&id.account);
+        if faults.is_empty() {
+            return Vec::new();
+        }
         let mut resources = vec![id.clone()];
         if id.kind == ResourceKind::LoadBalancer {
             // It has the labels of its group.

@@ -39,7 +39,10 @@ pub(super) fn status(
         report.set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
         return report.status;
     }
-    report.set(condition(types::READY, conditions::TRUE, reasons::READY, ""));
+    // A selector with a typing mistake matches nothing, and looks like a fault whose time has not come.
+    let is_idle = observed.as_ref().is_some_and(|observed| observed.matched == 0);
+    let message = if is_idle { "Nothing has matched it so far" } else { "" };
+    report.set(condition(types::READY, conditions::TRUE, reasons::READY, message));
     let Some(FaultObservation { phase, began, matched, hits, last_hits, affected }) = observed else {
         return report.status;
     };
@@ -149,6 +152,18 @@ mod tests {
         assert!(differs_in_numbers_only(Some(&first), &more));
         let over = FaultStatus { phase: "Expired".into(), ..more };
         assert!(!differs_in_numbers_only(Some(&first), &over));
+    }
+
+    #[test]
+    fn a_fault_that_matches_nothing_says_so() {
+        let mut object = Fault::default();
+        let nothing = observed(0, vec![]).map(|observed| FaultObservation { matched: 0, ..observed });
+        let first = status(&object, None, nothing, at(5));
+        assert_eq!(first.conditions[0].message, "Nothing has matched it so far");
+        object.status = Some(first.clone());
+        let second = status(&object, None, observed(0, vec![]), at(6));
+        assert_eq!(second.conditions[0].message, "");
+        assert!(!differs_in_numbers_only(Some(&first), &second));
     }
 
     #[test]
