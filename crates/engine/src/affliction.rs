@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{FaultState, Subject};
-use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Resource, ResourceSpec, StageState};
 use crate::time::SimTime;
@@ -60,10 +60,8 @@ impl Engine {
         let mut resources = vec![id.clone()];
         if id.kind == ResourceKind::LoadBalancer {
             // It has the labels of its group.
-            let beside = |other: &ResourceId| {
-                other != id && (&other.account, &other.group) == (&id.account, &id.group)
-            };
-            resources.extend(self.in_order(&id.account).into_iter().filter(beside));
+            let group = GroupId { account: id.account.clone(), name: id.group.clone() };
+            resources.extend(in_order(self.group(&group)).into_iter().filter(|other| other != id));
         }
         let mut events = Vec::new();
         for fault in &faults {
@@ -76,8 +74,11 @@ impl Engine {
 
     /// Lets a fault that is new or was changed decide about all resources of its account.
     pub(crate) fn afflict_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
+        let first = ResourceId::first(&fault.account, "", ResourceKind::Instance);
+        let resources = self.resources.range(first..).map(|(_, resource)| resource);
+        let resources = in_order(resources.take_while(|resource| resource.spec.id.account == fault.account));
         let mut events = Vec::new();
-        for id in self.in_order(&fault.account) {
+        for id in resources {
             events.extend(self.decide(at, fault, &id, false));
         }
         events
@@ -90,16 +91,6 @@ impl Engine {
             events.extend(self.set_affliction(at, id, fault, None));
         }
         events
-    }
-
-    /// The resources of an account, ordered by group, set and number, so that a fault with a budget hits the same ones
-    /// in every run. Names of instances are random.
-    fn in_order(&self, account: &str) -> Vec<ResourceId> {
-        let first = ResourceId::first(account, "", ResourceKind::Instance);
-        let resources = self.resources.range(first..).map(|(_, resource)| &resource.spec);
-        let mut resources: Vec<_> = resources.take_while(|spec| spec.id.account == account).collect();
-        resources.sort_by_key(|spec| (&spec.id.group, spec.id.kind, &spec.draw_key, &spec.id.name));
-        resources.into_iter().map(|spec| spec.id.clone()).collect()
     }
 
     /// Lets a fault decide about a resource.
@@ -149,6 +140,14 @@ impl Engine {
     }
 }
 
+/// Resources ordered by group, set and number, so that a fault with a budget hits the same ones in every run. Names of
+/// instances are random.
+fn in_order<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<ResourceId> {
+    let mut specs: Vec<_> = resources.map(|resource| &resource.spec).collect();
+    specs.sort_by_key(|spec| (&spec.id.group, spec.id.kind, &spec.draw_key, &spec.id.name));
+    specs.into_iter().map(|spec| spec.id.clone()).collect()
+}
+
 impl Resource {
     /// Whether it is out of service, whatever stages it has reached.
     pub(crate) fn is_down(&self) -> bool {
@@ -161,7 +160,7 @@ impl Resource {
     }
 
     /// The stages that are not reached although their time may have come.
-    fn held_stages(&self) -> BTreeSet<StageName> {
+    pub(crate) fn held_stages(&self) -> BTreeSet<StageName> {
         self.afflictions.values().flat_map(|affliction| affliction.holds.iter().cloned()).collect()
     }
 

@@ -359,14 +359,12 @@ impl Engine {
         afflicted: &[ResourceId],
         events: &mut Vec<Event>,
     ) -> Outcome {
-        let before = self.faults.get(id).map(|state| state.afflicted.clone());
+        let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
         if !self.faults.put(id, fault, record, afflicted) {
             return Outcome::AlreadyDone;
         }
-        if fault.effect.affliction().is_some() {
+        if afflicted_some || fault.effect.affliction().is_some() {
             events.extend(self.afflict_all(now, id));
-        } else if let Some(before) = before {
-            events.extend(self.heal(now, &id.name, &before));
         }
         Outcome::Accepted
     }

@@ -319,10 +319,10 @@ impl Resource {
     /// Returns the events in order.
     pub(crate) fn end_due_stages(&mut self, now: SimTime, seed: &Seed) -> Vec<Event> {
         let mut events = Vec::new();
+        let held = self.held_stages();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
             let StageState::Running { due: at, .. } = progress.state else { continue };
-            let is_held = self.afflictions.values().any(|affliction| affliction.holds.contains(&stage.name));
-            if at > now || is_held {
+            if at > now || held.contains(&stage.name) {
                 continue;
             }
             let id = &self.spec.id;

@@ -129,6 +129,17 @@ fn an_outage_refuses_new_machines_and_lets_the_old_ones_be_deleted() {
 }
 
 #[test]
+fn a_fault_that_becomes_one_of_operations_heals_what_it_had_hit() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), Request::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), put("f", afflicting(odd()))).unwrap();
+    let slow = Fault { effect: Effect::Delay(Latency::ZERO), ..afflicting(odd()) };
+    ask(&mut engine, at(2), put("f", slow)).unwrap();
+    assert_eq!(engine.get(&id("m")).unwrap().afflictions, BTreeMap::new());
+    assert_eq!(engine.fault(&fault("f")).unwrap().afflicted, BTreeSet::new());
+}
+
+#[test]
 fn only_resources_with_the_stage_are_asked() {
     let mut engine = engine();
     let worker =
