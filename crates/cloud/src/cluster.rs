@@ -69,8 +69,7 @@ struct Machine {
 impl Machine {
     /// Whether nothing on it answers.
     fn is_silent(&self) -> bool {
-        self.stopping
-            || self.wrong.values().any(|symptom| matches!(symptom, Symptom::Frozen | Symptom::Vanished))
+        self.stopping || self.wrong.values().any(Symptom::is_silence)
     }
 
     fn has_vanished(&self) -> bool {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response};
 use nephele_apiserver::{PortForward, RequestInfo, UserInfo};
 use nephele_listen::{Grant, Http, Protocol, RequestBody};
-use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -110,7 +109,7 @@ pub(crate) async fn answer(
         tokio::time::sleep(wait).await;
     }
     if let Some((code, fault)) = error {
-        return trouble::failed(code, &fault);
+        return trouble::failure(code, &format!("the API server has a simulated failure (Fault {fault})"));
     }
     let response = cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
     match cut {
@@ -121,14 +120,5 @@ pub(crate) async fn answer(
 
 /// A 503 response that asks the client to retry.
 pub(crate) fn unavailable(message: &str) -> Response<Body> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "ServiceUnavailable",
-        "code": 503, "message": message, "details": {"retryAfterSeconds": 1},
-    });
-    let mut response = Response::new(Body::from(status.to_string()));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+    trouble::failure(503, message)
 }

@@ -62,6 +62,11 @@ pub struct NodeCondition {
 }
 
 impl Symptom {
+    /// Whether nothing on the machine answers.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::Frozen | Self::Vanished)
+    }
+
     /// What the engine has to know.
     #[must_use]
     pub fn affliction(&self) -> Affliction {
@@ -87,7 +92,7 @@ impl Symptom {
             among,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
-            is_down: matches!(self, Self::Frozen | Self::Vanished),
+            is_down: self.is_silence(),
             is_final: *self == Self::Vanished,
         }
     }

@@ -117,8 +117,8 @@ pub(crate) fn treat(
     treatment
 }
 
-/// The answer to a request that fails because of a fault.
-pub(crate) fn failed(code: u16, fault: &str) -> Response<Body> {
+/// The answer to a request that fails, as an API server writes it.
+pub(crate) fn failure(code: u16, message: &str) -> Response<Body> {
     let reason = match code {
         401 => "Unauthorized",
         403 => "Forbidden",
@@ -132,7 +132,7 @@ pub(crate) fn failed(code: u16, fault: &str) -> Response<Body> {
     };
     let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
-        "code": code, "message": format!("the API server has a simulated failure (Fault {fault})"),
+        "code": code, "message": message,
     });
     let retry = matches!(code, 429 | 503 | 504);
     if retry {
