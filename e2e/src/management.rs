@@ -63,6 +63,8 @@ pub mod kinds {
     pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
     /// Fault.
     pub const FAULT: Kind = ("cloud.nephele.dev", "v1alpha1", "Fault");
+    /// Scenario.
+    pub const SCENARIO: Kind = ("cloud.nephele.dev", "v1alpha1", "Scenario");
     /// CloudExtensionConfig.
     pub const CLOUD_EXTENSION_CONFIG: Kind = ("cloud.nephele.dev", "v1alpha1", "CloudExtensionConfig");
     /// ExtensionConfig.

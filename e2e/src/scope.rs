@@ -96,6 +96,23 @@ impl Scope {
         Ok(self.cluster(name))
     }
 
+    /// Creates a cluster whose machines and load balancer get addresses from a pool of its own, with changes to its objects.
+    ///
+    /// # Errors
+    ///
+    /// When an object is refused.
+    pub async fn pooled_with(
+        &self,
+        name: &str,
+        shape: Shape,
+        change: impl Fn(&mut Value),
+    ) -> anyhow::Result<Cluster> {
+        let mut objects = templates::pooled(&self.namespace, name, shape)?;
+        objects.iter_mut().for_each(change);
+        self.management.apply(&self.namespace, &objects).await?;
+        Ok(self.cluster(name))
+    }
+
     /// Creates a cluster of the released ClusterClass, and the class if it is missing.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 const PLAIN: &str = include_str!("../../config/templates/cluster-template.yaml");
 const MACHINE_POOL: &str = include_str!("../../config/templates/cluster-template-machine-pool.yaml");
+const POOLED: &str = include_str!("../../config/templates/cluster-template-ipam.yaml");
 const TOPOLOGY: &str = include_str!("../../config/templates/cluster-template-topology.yaml");
 const CLASS: &str = include_str!("../../config/templates/clusterclass-in-memory.yaml");
 
@@ -47,6 +48,15 @@ pub fn plain(namespace: &str, name: &str, shape: Shape) -> anyhow::Result<Vec<Va
 /// When the template is not YAML.
 pub fn machine_pool(namespace: &str, name: &str, shape: Shape) -> anyhow::Result<Vec<Value>> {
     documents(&fill(MACHINE_POOL, namespace, name, shape))
+}
+
+/// The objects of a cluster whose machines and load balancer get addresses from a pool of its own.
+///
+/// # Errors
+///
+/// When the template is not YAML.
+pub fn pooled(namespace: &str, name: &str, shape: Shape) -> anyhow::Result<Vec<Value>> {
+    documents(&fill(POOLED, namespace, name, shape))
 }
 
 /// The Cluster of a cluster with ClusterClass.

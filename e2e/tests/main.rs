@@ -4,12 +4,14 @@
 //! | Module | Runs |
 //! |---|---|
 //! | `lifecycle`, `ipam`, `input` | in parallel, each test in its own namespace |
+//! | `faults` | as these, but only when they are asked for by their name, because they take long |
 //! | `alone` | one by one: the tests kill the managers |
 //! | `clusterctl`, `leaders`, `releases`, `runtime`, `quiet` | beside `alone`, each test on its own management clusters |
 //! | `helm`, `installed` | on a cluster without our providers: `cargo xtask helm`, `cargo xtask installed` |
 
 mod alone;
 mod clusterctl;
+mod faults;
 mod helm;
 mod input;
 mod installed;

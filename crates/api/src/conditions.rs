@@ -41,6 +41,8 @@ pub mod types {
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
     /// As many machines of a pool are up as wanted.
     pub const REPLICAS_READY: &str = "ReplicasReady";
+    /// All steps of a scenario have passed.
+    pub const PASSED: &str = "Passed";
     /// Cluster API's own, on the Cluster: the first control plane node is up.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
 }
@@ -134,6 +136,14 @@ pub mod reasons {
     pub const HOOK_FAILED: &str = "HookFailed";
     /// The namespace has as many machines as allowed. Another one is created when one of them is gone.
     pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+    /// All steps of a scenario have passed.
+    pub const PASSED: &str = "Passed";
+    /// A step of a scenario runs; the message says which.
+    pub const STEP_RUNNING: &str = "StepRunning";
+    /// A step of a scenario failed; the message says which, and why.
+    pub const STEP_FAILED: &str = "StepFailed";
+    /// The Faults of a scenario are being deleted.
+    pub const HEALING: &str = "Healing";
     /// The cloud refused the request.
     pub const CLOUD_REFUSED: &str = "CloudRefused";
 }

@@ -8,3 +8,6 @@ pub const MACHINE: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io";
 
 /// Holds an `InMemoryMachinePool` until its machines are gone.
 pub const MACHINE_POOL: &str = "inmemorymachinepool.infrastructure.cluster.x-k8s.io";
+
+/// Holds a `Scenario` until its Faults are gone. A scenario that is over does not have it.
+pub const SCENARIO: &str = "scenario.cloud.nephele.dev";

@@ -410,6 +410,11 @@ pub(crate) fn machine_selector(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
+/// A selector of Machines to count.
+pub(crate) fn counted_machines(_: &mut SchemaGenerator) -> Schema {
+    selector("The Machines, by their labels; by default all.")
+}
+
 /// `metav1.LabelSelector`.
 fn selector(description: &str) -> Schema {
     json_schema!({

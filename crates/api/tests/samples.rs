@@ -1,18 +1,19 @@
 //! The samples in `config/samples` are of our kinds, and have no field that is none of theirs.
 
-use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, Fault, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, Fault, Scenario, SimulatedCloud};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachineTemplate};
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
-const SAMPLES: [&str; 6] = [
+const SAMPLES: [&str; 7] = [
     include_str!("../../../config/samples/cloud_extension_config.yaml"),
     include_str!("../../../config/samples/cluster_with_failure_domains.yaml"),
     include_str!("../../../config/samples/fault.yaml"),
     include_str!("../../../config/samples/machine_template_with_delays.yaml"),
     include_str!("../../../config/samples/machine_template_with_pools.yaml"),
+    include_str!("../../../config/samples/scenario.yaml"),
     include_str!("../../../config/samples/simulated_cloud.yaml"),
 ];
 
@@ -29,6 +30,7 @@ fn samples_are_read_without_a_loss() {
                 "InClusterIPPool" => read::<InClusterIPPool>(&written),
                 "CloudExtensionConfig" => read::<CloudExtensionConfig>(&written),
                 "Fault" => read::<Fault>(&written),
+                "Scenario" => read::<Scenario>(&written),
                 "SimulatedCloud" => read::<SimulatedCloud>(&written),
                 other => panic!("{other:?} is no kind of ours"),
             };
@@ -37,7 +39,7 @@ fn samples_are_read_without_a_loss() {
             kinds.push(kind);
         }
     }
-    assert_eq!(kinds.len(), 13);
+    assert_eq!(kinds.len(), 14);
 }
 
 fn read<K: DeserializeOwned + Serialize>(written: &Value) -> Value {

@@ -11,6 +11,7 @@ mod components;
 mod connect;
 mod crds;
 mod demo;
+mod diagnostics;
 mod doctor;
 mod embedded;
 mod exit;
@@ -28,6 +29,7 @@ mod process;
 #[cfg(test)]
 mod reference;
 mod runtime;
+mod scenario;
 mod stages;
 mod template;
 mod up;
@@ -69,6 +71,9 @@ enum Command {
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool or cloud with its conditions and events.
     Describe(inspect::DescribeArgs),
+    /// Run a scenario of faults and checks on a management cluster, and report how it ended.
+    #[command(subcommand)]
+    Scenario(scenario::Action),
     /// Create many clusters on a management cluster, measure how long they take, and delete them.
     #[command(after_help = load::AFTER_HELP)]
     Load(load::Args),
@@ -82,7 +87,7 @@ enum Command {
     Image(image::Args),
     /// Print the custom resource definitions as YAML.
     Crds,
-    /// Replay the journal of a simulated cloud.
+    /// Show or replay the journal of a simulated cloud: its calls, and what happened in it.
     #[command(subcommand)]
     Journal(journal::Action),
     /// Check extensions for Cluster API's Runtime SDK.
@@ -123,12 +128,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
+        Command::Scenario(action) => scenario::run(action),
         Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Crds => crds::run(),
-        Command::Journal(action) => journal::run(&action),
+        Command::Journal(action) => journal::run(action),
         Command::Runtime(action) => runtime::run(action),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Manual(args) => completion::write_manual(&args, Cli::command()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::SimTime;
+use nephele_engine::{Clock, ClockRecord, ClockSetting, CloudTime, SimTime};
 
 /// The wall clock: for the validity of certificates, and for the times that API servers write to objects.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -21,9 +21,16 @@ pub(crate) struct CloudClock {
 }
 
 impl CloudClock {
+    const ZERO: Timestamp = Timestamp::UNIX_EPOCH;
+
     /// A clock that runs as fast as the wall clock.
     pub(crate) fn new(wall: WallClock) -> Self {
-        Self { wall, zero: Timestamp::UNIX_EPOCH }
+        Self { wall, zero: Self::ZERO }
+    }
+
+    /// The wall time at a cloud time of any process, also of one that has ended.
+    pub(crate) fn published(at: SimTime) -> Timestamp {
+        after(Self::ZERO, at)
     }
 
     pub(crate) fn now(&self) -> SimTime {
@@ -38,14 +45,43 @@ impl CloudClock {
 
     /// The wall time at a cloud time; the last one for later times.
     pub(crate) fn wall_time(&self, at: SimTime) -> Timestamp {
-        let since = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
-        let millis = self.zero.as_millisecond().saturating_add(since);
-        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+        after(self.zero, at)
     }
 
     /// The wall time until a cloud time; zero when it has passed.
     pub(crate) fn until(&self, at: SimTime) -> Duration {
         at.since(self.now())
+    }
+}
+
+fn after(zero: Timestamp, at: SimTime) -> Timestamp {
+    let since = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+    let millis = zero.as_millisecond().saturating_add(since);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+}
+
+/// The clock of a catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockObservation {
+    /// The setting that was carried out.
+    pub setting: ClockSetting,
+    /// When the clock last changed.
+    pub since: Timestamp,
+    /// The time in the cloud then.
+    pub time: Timestamp,
+}
+
+impl ClockObservation {
+    pub(crate) fn new(setting: ClockSetting, clock: &Clock, wall: &CloudClock) -> Self {
+        let micros = i64::try_from(clock.time.as_micros()).unwrap_or(i64::MAX);
+        let time = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
+        Self { setting, since: wall.wall_time(clock.since), time }
+    }
+
+    pub(crate) fn record(self, wall: &CloudClock) -> ClockRecord {
+        let Self { setting, since, time } = self;
+        let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
+        ClockRecord { setting, since: wall.at(since), time: CloudTime::from_micros(micros) }
     }
 }
 

@@ -25,14 +25,14 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::{CloudClock, WallClock};
+use crate::clock::{ClockObservation, CloudClock, WallClock};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::identity::{ClusterId, FaultId, MachineId, Role, Stage};
-use crate::journal::JournalReader;
+use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
@@ -42,7 +42,7 @@ use crate::observation::{
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
 use crate::spec::{
-    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
+    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate, StartUp,
 };
 
 /// The configuration of the cloud.
@@ -423,13 +423,29 @@ impl Cloud {
     }
 
     /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
-    /// once for what is created from then on.
+    /// once for what is created from then on, and its clock for all its machines. `former` is its clock as published
+    /// before a restart.
     ///
     /// # Errors
     /// When the cloud refuses.
-    pub fn put_catalog(&self, namespace: &str, name: &str, catalog: Catalog) -> Result<(), CallError> {
+    pub fn put_catalog(
+        &self,
+        namespace: &str,
+        name: &str,
+        catalog: Catalog,
+        former: Option<ClockObservation>,
+    ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog) })
+        let clock = former.map(|former| former.record(self.clock()));
+        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock })
+    }
+
+    /// The clock of a catalog. None if it was never changed.
+    #[must_use]
+    pub fn observe_clock(&self, namespace: &str, name: &str) -> Option<ClockObservation> {
+        let id = ResourceId::catalog(namespace, name);
+        let (clock, setting) = self.look(|engine| Some((*engine.clock(&id)?, engine.clock_setting(&id)?)))?;
+        Some(ClockObservation::new(setting, &clock, self.clock()))
     }
 
     /// Deletes a catalog. No new machine can use it.
@@ -570,7 +586,8 @@ impl Cloud {
     /// When the cloud refuses. Then the machine continues to run.
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
-        let is_there = |engine: &Engine| engine.get(&resource).is_some();
+        // None when it is gone.
+        let since = |engine: &Engine| Some(engine.get(&resource)?.deleting.as_ref()?.since);
         let delete = || self.ask(Request::Delete(id.resource()));
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
@@ -578,8 +595,8 @@ impl Cloud {
                 delete()?;
                 cluster.release(&id.name);
                 self.inner.shared.keeper.forget_machine(id);
-                let left = self.follow(&cluster, &mut follower, is_there);
-                if !left {
+                let left = self.follow(&cluster, &mut follower, since);
+                if left.is_none() {
                     cluster.remove_former_machine(&id.name);
                 }
                 left
@@ -590,10 +607,46 @@ impl Cloud {
                 if let Some(machines) = self.inner.making.lock().machines.get_mut(&id.cluster) {
                     machines.remove(&id.name);
                 }
-                self.inner.driver.look(is_there)
+                self.inner.driver.look(since)
             }
         };
-        Ok(if left { Deletion::InProgress } else { Deletion::Gone })
+        let wall = |since| self.clock().wall_time(since);
+        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress { since: wall(since) }))
+    }
+
+    /// Goes on with the deletion of a machine that began before a restart. The deletion ends when it would have, and
+    /// until then the Node of the machine is there, if its cluster is. Does nothing unless the machine is reserved, see
+    /// [`Cloud::reserve_machines`]: then it came back before, or its deletion is over.
+    ///
+    /// # Errors
+    /// When the cloud refuses.
+    pub fn resume_deletion(&self, spec: MachineSpec, since: jiff::Timestamp) -> Result<(), MachineError> {
+        let (id, since) = (spec.id.clone(), self.clock().at(since));
+        let adoption = |spec: &MachineSpec| match creation(spec, self.clock()) {
+            Request::Adopt { spec, created, reached, hardware, .. } => {
+                Some(Request::Adopt { spec, created, reached, hardware, deleting: Some(since) })
+            }
+            // It had not begun to boot.
+            _ => None,
+        };
+        if !self.look(|engine| engine.is_reserved(&id.resource())) {
+            return Ok(());
+        }
+        let Some(cluster) = self.cluster(&id.cluster) else {
+            return Ok(adoption(&spec).map_or(Ok(()), |adopt| self.ask(adopt))?);
+        };
+        let mut follower = cluster.follower.lock();
+        if follower.over {
+            return Ok(());
+        }
+        self.follow(&cluster, &mut follower, |_| ());
+        if let Some(adopt) = adoption(&spec)
+            && let Admission::New(_) = cluster.admit(spec)
+        {
+            self.ask(adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
+        }
+        self.follow(&cluster, &mut follower, |_| ());
+        Ok(())
     }
 
     /// Sends a request to the engine on behalf of the infrastructure provider.
@@ -653,6 +706,13 @@ impl Cloud {
     #[must_use]
     pub fn journal(&self) -> JournalReader {
         JournalReader::new(self.inner.driver.clone(), self.inner.over.clone())
+    }
+
+    /// Reads the records of the journal after number `after`, to show them; None for all that the journal has.
+    #[must_use]
+    pub fn recent_records(&self, filter: JournalFilter, after: Option<u64>) -> RecentRecords {
+        let Inner { driver, over, .. } = &*self.inner;
+        RecentRecords::new(driver.clone(), self.clock().clone(), over.clone(), filter, after)
     }
 
     pub(crate) fn cluster(&self, id: &ClusterId) -> Option<Arc<Cluster>> {
@@ -801,11 +861,12 @@ fn changes_usage(record: &Record) -> bool {
 /// The request that creates or adopts a machine.
 fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
     let stages = Stage::of(spec.role).iter().map(|stage| {
-        let start_up = spec.start_up.get(stage).copied().unwrap_or_default();
+        let latency =
+            |start_up: &StartUp| Latency::Jittered { base: start_up.duration, fraction: start_up.jitter };
         StageSpec {
             name: stage.name(),
             after: stage.after().iter().map(|stage| stage.name()).collect(),
-            latency: Latency::Jittered { base: start_up.duration, fraction: start_up.jitter },
+            latency: spec.start_up.get(stage).map(latency),
             failure: Odds::NEVER,
         }
     });
@@ -818,6 +879,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         labels: spec.labels.clone(),
         version: (!spec.version.is_empty()).then(|| spec.version.clone()),
         stages: stages.collect(),
+        deletion: None,
         ..ResourceSpec::new(spec.id.resource())
     };
     if spec.reached.is_empty() && spec.started_at.is_none() {
@@ -827,13 +889,15 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         spec.reached.iter().map(|(stage, at)| (stage.name(), clock.at(*at))).collect();
     let started_at = spec.started_at.map(|at| clock.at(at));
     let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or_else(|| clock.now());
-    Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone() }
+    Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone(), deleting: None }
 }
 
 fn observe(state: &StageState, clock: &CloudClock) -> StageObservation {
     match state {
         StageState::Blocked => StageObservation::Blocked,
-        StageState::Running { due, .. } => StageObservation::Waiting { due: clock.wall_time(*due) },
+        StageState::Running { due, .. } => {
+            StageObservation::Waiting { due: due.map(|due| clock.wall_time(due)) }
+        }
         StageState::Reached { at } => StageObservation::Reached { at: clock.wall_time(*at) },
         StageState::Failed { cause, .. } => StageObservation::Failed { cause: cause.clone() },
     }

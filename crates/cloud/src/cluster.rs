@@ -414,8 +414,7 @@ impl Cluster {
         }
     }
 
-    /// Stops a machine that is being deleted. Its software stops at once, and its objects in the cluster are removed,
-    /// as a cloud controller and the pod garbage collector would do.
+    /// Stops a machine that is being deleted. Its software stops at once; its Node stays until the machine is gone.
     pub(crate) fn on_stopping(&self, name: &str) {
         // The objects of a deleted cluster are forgotten as a whole.
         if self.served.over.is_cancelled() {
@@ -431,7 +430,6 @@ impl Cluster {
             // remove it.
             self.served.etcd.lock().set_running(self.member(name), false);
         }
-        self.remove_objects(name);
     }
 
     /// Removes the objects of a machine: its Node, its Lease and all pods on it.
@@ -471,7 +469,8 @@ impl Cluster {
         }
     }
 
-    /// Forgets a machine that is gone.
+    /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
+    /// collector would do.
     ///
     /// An etcd member that nobody removed goes with its machine. A real etcd would list it forever as down. Here the
     /// members must be those that the management objects show, so that a restart changes nothing.
@@ -481,8 +480,11 @@ impl Cluster {
             credentials.forget(name);
         }
         state.allocations.release(name);
-        if state.machines.remove(name).is_some() {
-            self.served.etcd.lock().forget_member(self.member(name));
+        let Some(machine) = state.machines.remove(name) else { return };
+        self.served.etcd.lock().forget_member(self.member(name));
+        // The objects of a deleted cluster are forgotten as a whole, and a machine that was refused has none.
+        if (machine.stopping || !machine.reached.is_empty()) && !self.served.over.is_cancelled() {
+            self.remove_objects(name);
         }
     }
 

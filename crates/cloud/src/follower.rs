@@ -118,9 +118,12 @@ impl Cluster {
             Record::Operation { .. } => {}
             Record::Event(Event { at, kind, .. }) => {
                 match kind {
-                    EventKind::Adopted { reached } => {
+                    EventKind::Adopted { reached, is_deleting } => {
                         for (stage, at) in reached {
                             self.show_stage(&id, stage, *at, changed);
+                        }
+                        if *is_deleting {
+                            self.on_stopping(&id.name);
                         }
                     }
                     EventKind::StageReached(stage) => self.show_stage(&id, stage, *at, changed),
@@ -190,8 +193,7 @@ impl Cluster {
             .collect();
         let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
         for name in gone {
-            // The record of its deletion was missed as well. `on_stopping` removes its objects.
-            self.on_stopping(&name);
+            // The record of its deletion was missed as well.
             self.on_gone(&name);
             changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
         }
@@ -258,12 +260,12 @@ mod tests {
         let stage = |stage: &Stage| StageSpec {
             name: stage.name(),
             after: stage.after().iter().map(|stage| stage.name()).collect(),
-            latency: Latency::Fixed(std::time::Duration::from_secs(seconds)),
+            latency: Some(Latency::Fixed(std::time::Duration::from_secs(seconds))),
             failure: Odds::NEVER,
         };
         Request::Create(ResourceSpec {
             stages: Stage::ALL.iter().map(stage).collect(),
-            deletion: Latency::Fixed(std::time::Duration::from_secs(seconds)),
+            deletion: Some(Latency::Fixed(std::time::Duration::from_secs(seconds))),
             ..ResourceSpec::new(id.resource())
         })
     }

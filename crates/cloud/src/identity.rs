@@ -164,7 +164,9 @@ impl Stage {
         }
     }
 
-    pub(crate) fn name(self) -> StageName {
+    /// The name of the stage in the engine.
+    #[must_use]
+    pub fn name(self) -> StageName {
         StageName::new(self.as_str())
     }
 

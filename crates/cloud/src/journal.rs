@@ -1,4 +1,8 @@
-//! Keeps the journal of the engine in a file.
+//! Reads the journal of the engine: keeps it in a file, and shows it to people.
+
+mod filter;
+mod line;
+mod recent;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,6 +16,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
+
+pub use filter::JournalFilter;
+pub use line::JournalLine;
+pub use recent::RecentRecords;
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;

@@ -43,16 +43,16 @@ mod trouble;
 mod tunnel;
 mod usage;
 
-pub use clock::WallClock;
+pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
-pub use journal::JournalReader;
+pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use nephele_engine::{
-    Budget, Catalog, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault, FaultPhase, Hardware,
-    Image, InstanceType, Latency, Limits, Matches, Model, Odds, Quota, Requirement, ResourceId, Room,
-    RoomUsage, Selector, Stock, Verb,
+    Budget, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault,
+    FaultPhase, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches, Model, Odds, Quota, Rate,
+    Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

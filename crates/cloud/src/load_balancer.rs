@@ -53,12 +53,13 @@ impl Cloud {
     pub fn delete_load_balancer(&self, id: &ClusterId) -> Result<Deletion, CallError> {
         let balancer = id.load_balancer();
         self.ask(Request::Delete(balancer.clone()))?;
-        let is_there = |engine: &Engine| engine.get(&balancer).is_some();
+        let since = |engine: &Engine| Some(engine.get(&balancer)?.deleting.as_ref()?.since);
         let left = match self.cluster(id) {
-            Some(cluster) => self.catch_up(&cluster, is_there),
-            None => self.look(is_there),
+            Some(cluster) => self.catch_up(&cluster, since),
+            None => self.look(since),
         };
-        Ok(if left { Deletion::InProgress } else { Deletion::Gone })
+        let wall = |since| self.clock().wall_time(since);
+        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress { since: wall(since) }))
     }
 
     /// Registers a control-plane machine with the load balancer of its cluster. It is in service while its API server

@@ -106,8 +106,8 @@ pub enum StageObservation {
     Blocked,
     /// Under way.
     Waiting {
-        /// When it will end.
-        due: Timestamp,
+        /// When it will end. None while the clock of the catalog stands still.
+        due: Option<Timestamp>,
     },
     /// Reached.
     Reached {
@@ -127,7 +127,10 @@ pub enum Deletion {
     /// Nothing is left.
     Gone,
     /// The deletion takes time. A change will report its end.
-    InProgress,
+    InProgress {
+        /// When it began.
+        since: Timestamp,
+    },
 }
 
 /// A change. It has only ids: read the state again.

@@ -102,7 +102,7 @@ pub struct MachineSpec {
     pub hardware: Option<Hardware>,
     /// The image that it booted from.
     pub image: Option<String>,
-    /// How long its stages take; a missing stage takes no time. Drawn once: later changes do not count.
+    /// How long its stages take; a missing stage takes as long as in its catalog. Drawn once, when the stage begins.
     pub start_up: BTreeMap<Stage, StartUp>,
     /// Its allocation, as published before. The cloud chooses the missing parts.
     pub allocation: Allocation,

@@ -1,6 +1,7 @@
 //! What a fault does to machines and clusters: how the cloud and the engine see it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use nephele_engine::{Affliction, ResourceKind};
 use nephele_etcd::Alarm;
@@ -59,6 +60,24 @@ pub struct NodeCondition {
     pub reason: String,
     /// Its message.
     pub message: String,
+}
+
+impl fmt::Display for Symptom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("The kubelet does not report"),
+            Self::NodeCondition(NodeCondition { kind, status, .. }) => {
+                write!(f, "The Node has condition {kind}={status}")
+            }
+            Self::Frozen => f.write_str("Nothing on the machine answers"),
+            Self::Vanished => f.write_str("The instance is gone"),
+            Self::Held(stage) => write!(f, "The machine does not reach stage {}", stage.name()),
+            Self::ApiServer(_) => f.write_str("The API servers misbehave"),
+            Self::EtcdAlarm(EtcdAlarm::NoSpace) => f.write_str("The etcd member raises alarm NOSPACE"),
+            Self::EtcdAlarm(EtcdAlarm::Corrupt) => f.write_str("The etcd member raises alarm CORRUPT"),
+            Self::EtcdWithoutLeader => f.write_str("The etcd members have no leader"),
+        }
+    }
 }
 
 impl Symptom {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Changed, Cloud, ErrorClass, FormerMachine, Hardware, MachineError, MachineId, Role, Stage,
-    StageObservation, StartUp,
+    Allocation, Changed, Cloud, Deletion, ErrorClass, FormerMachine, Hardware, MachineError, MachineId,
+    MachineSpec, Role, Stage, StageObservation, StartUp,
 };
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
@@ -36,7 +36,7 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
     support::provide(&cloud, spec).unwrap();
     let after = |seconds| created_at() + Duration::from_secs(seconds);
     let stages = |cloud: &Cloud| cloud.observe_machine(&id).unwrap().stages;
-    let due = |seconds| StageObservation::Waiting { due: after(seconds) };
+    let due = |seconds| StageObservation::Waiting { due: Some(after(seconds)) };
     let at = |seconds| StageObservation::Reached { at: after(seconds) };
     use StageObservation::Blocked;
     let all = |vm, node, etcd, api_server| {
@@ -248,6 +248,68 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
     let proxy = http.get("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy").await.unwrap().1;
     assert_eq!(proxy["status"]["numberReady"], 1);
     world.stop().await;
+}
+
+/// The Node of a machine stays until its deletion is over, also over a restart, and then goes with it.
+#[tokio::test(start_paused = true)]
+async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restart() {
+    let minute = nephele_cloud::Latency::Fixed(Duration::from_secs(60));
+    let latencies = nephele_cloud::Latencies { deletion: Some(minute), ..Default::default() };
+    let catalog = || nephele_cloud::Catalog { latencies: latencies.clone(), ..Default::default() };
+    let mut began = None;
+    let mut former: Option<MachineSpec> = None;
+    for run in 0..2 {
+        let cloud = on_tokio_time(30_280..=30_289, Duration::ZERO);
+        let spec = cluster("slow");
+        let cluster_id = spec.id.clone();
+        let mut spec_of_machine = former.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
+        spec_of_machine.catalog = "north".into();
+        let id = spec_of_machine.id.clone();
+        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), None).unwrap();
+        cloud.reserve_machines(began.is_some().then(|| FormerMachine {
+            id: id.clone(),
+            has_begun: true,
+            zone: None,
+            catalog: "north".into(),
+            instance_type: None,
+            hardware: Hardware::default(),
+            allocation: spec_of_machine.allocation.clone(),
+        }));
+        cloud.ensure_cluster(spec).unwrap();
+        // Each run begins at the same time. The deletion begins after 20 s, and is resumed after 30 s.
+        tokio::time::advance(Duration::from_secs(if run == 0 { 20 } else { 30 })).await;
+        let began = match began {
+            None => {
+                support::provide(&cloud, spec_of_machine.clone()).unwrap();
+                let seen = cloud.observe_machine(&id).unwrap();
+                spec_of_machine.started_at = Some(seen.started_at);
+                spec_of_machine.allocation = seen.allocation;
+                spec_of_machine.reached =
+                    [Stage::Vm, Stage::Node].map(|stage| (stage, seen.started_at)).into();
+                let Deletion::InProgress { since } = cloud.delete_machine(&id).unwrap() else {
+                    panic!("it takes a minute")
+                };
+                *began.insert(since)
+            }
+            Some(since) => {
+                cloud.resume_deletion(spec_of_machine.clone(), since).unwrap();
+                since
+            }
+        };
+        assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::InProgress { since: began });
+        assert!(cloud.observe_machine(&id).is_some_and(|seen| seen.deleting));
+        tokio::time::advance(Duration::from_millis(49_999)).await;
+        assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::InProgress { since: began });
+        if run == 1 {
+            tokio::time::advance(Duration::from_millis(2)).await;
+            assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::Gone);
+            // What is over is not resumed.
+            cloud.resume_deletion(spec_of_machine.clone(), began).unwrap();
+            assert_eq!(cloud.observe_machine(&id), None);
+        }
+        former = Some(spec_of_machine);
+        cloud.shutdown().await;
+    }
 }
 
 #[tokio::test]

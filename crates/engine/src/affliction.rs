@@ -16,7 +16,8 @@ use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{FaultState, Subject};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
-use crate::resource::{Resource, ResourceSpec, StageState};
+use crate::resource::{Progress, Resource, ResourceSpec, StageState};
+use crate::setting::{Setting, Settings};
 use crate::time::SimTime;
 
 /// What is wrong with a resource until it is healed.
@@ -95,13 +96,17 @@ impl Engine {
 
     /// Lets a fault decide about a resource.
     fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
-        let Self { resources, faults, seed, .. } = &mut *self;
+        let Self { resources, faults, config, catalogs, seed, clocks, .. } = &mut *self;
         let Some(resource) = resources.get(id).filter(|found| found.deleting.is_none()) else {
             return Vec::new();
         };
+        if faults.get(fault).is_some_and(|state| state.is_too_late_for(resource)) {
+            return Vec::new();
+        }
         let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
         let subject = Subject { spec: &resource.spec, group };
-        let wanted = faults.decide(fault, &subject, at, is_adopted, seed);
+        let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
+        let wanted = faults.decide(fault, &subject, at, is_adopted, setting.seed);
         self.set_affliction(at, id, &fault.name, wanted)
     }
 
@@ -113,7 +118,9 @@ impl Engine {
         fault: &str,
         wanted: Option<Affliction>,
     ) -> Vec<Event> {
-        let Some(resource) = self.resources.get_mut(id) else { return Vec::new() };
+        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = &mut *self;
+        let Some(resource) = resources.get_mut(id) else { return Vec::new() };
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
         let known = resource.afflictions.get(fault);
         if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
             return Vec::new();
@@ -124,11 +131,11 @@ impl Engine {
             Some(affliction) => drop(resource.afflictions.insert(fault.to_owned(), affliction.clone())),
             None => drop(resource.afflictions.remove(fault)),
         }
-        resource.resume(at, &held);
+        resource.resume(at, &held, setting);
         resource.generation += 1;
         let kind = EventKind::Afflicted { fault: fault.to_owned(), affliction: wanted };
         let event = Event { at, id: id.clone(), generation: resource.generation, kind };
-        reschedule(&mut self.deadlines, before, resource);
+        reschedule(deadlines, before, resource);
         let runs = resource.running_stages();
         let mut events = vec![event];
         if runs.is_empty() {
@@ -170,14 +177,16 @@ impl Resource {
     }
 
     /// Lets stages that were held until now end at the earliest now.
-    fn resume(&mut self, now: SimTime, held: &BTreeSet<StageName>) {
+    fn resume(&mut self, now: SimTime, held: &BTreeSet<StageName>, setting: Setting<'_>) {
         for index in 0..self.progress.len() {
             let stage = &self.spec.stages[index].name;
             if !held.contains(stage) || self.is_held(stage) {
                 continue;
             }
-            if let StageState::Running { due, .. } = &mut self.progress[index].state {
-                *due = (*due).max(now);
+            let Progress { state, time, .. } = &mut self.progress[index];
+            if let StageState::Running { due, .. } = state {
+                *due = due.map(|due| due.max(now));
+                *time = time.map(|time| time.max(setting.time(now)));
             }
         }
     }
@@ -188,5 +197,15 @@ impl FaultState {
     #[must_use]
     pub fn affliction(&self) -> Option<&Affliction> {
         self.fault.effect.affliction()
+    }
+
+    /// Whether it only holds stages, and the resource reached all of them before it was decided about. Such a resource
+    /// does not count: a fault that holds one machine holds the next new one.
+    fn is_too_late_for(&self, resource: &Resource) -> bool {
+        self.affliction().is_some_and(|Affliction { holds, is_down, is_final, .. }| {
+            let only_holds = !holds.is_empty() && !is_down && !is_final;
+            let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
+            only_holds && holds.is_subset(&reached) && !self.afflicted.contains(&resource.spec.id)
+        })
     }
 }

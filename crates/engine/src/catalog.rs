@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::ResourceId;
+use crate::clock::ClockSetting;
+use crate::identity::{ResourceId, StageName};
+use crate::latency::Latency;
 use crate::operation::CloudError;
 use crate::room::{Quota, Room};
+use crate::seed::Seed;
 
 /// A catalog: which instance types and images there are, and how much may be made of it. An account may have several;
 /// an instance is made from one of them.
@@ -19,6 +22,32 @@ pub struct Catalog {
     /// How much may be made of it. A changed limit holds at once for what is created from then on.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
+    /// The key of the draws of what is made from it. None for that of the cloud. A changed seed holds for draws from
+    /// then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<Seed>,
+    /// How long the stages and the deletion of its instances take, unless their specification says so.
+    #[serde(default, skip_serializing_if = "Latencies::is_none")]
+    pub latencies: Latencies,
+    /// How fast time passes for its instances.
+    #[serde(default, skip_serializing_if = "ClockSetting::is_default")]
+    pub clock: ClockSetting,
+}
+
+/// How long the parts of an instance's life take. Changed latencies hold for what begins from then on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latencies {
+    /// How long each stage takes. A stage that is missing takes no time.
+    pub stages: BTreeMap<StageName, Latency>,
+    /// How long a deletion takes. None for no time.
+    pub deletion: Option<Latency>,
+}
+
+impl Latencies {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How much may be made of a catalog at a time; none means any amount. A resource counts until its deletion ends.
@@ -155,7 +184,7 @@ impl Catalog {
 
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, model: &Model) -> Result<Hardware, CloudError> {
-        let Self { instance_types, images, limits: _ } = self;
+        let Self { instance_types, images, limits: _, seed: _, latencies: _, clock: _ } = self;
         let mut hardware = Hardware::default();
         if let Some(wanted) = model.instance_type.as_ref().filter(|_| !instance_types.is_empty()) {
             let Some(found) = instance_types.iter().find(|known| known.name == *wanted) else {

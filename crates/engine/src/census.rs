@@ -35,7 +35,7 @@ impl Census {
     pub(crate) fn count(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StageReached(stage) => self.reach(stage),
-            EventKind::Adopted { reached } => reached.iter().for_each(|(stage, _)| self.reach(stage)),
+            EventKind::Adopted { reached, .. } => reached.iter().for_each(|(stage, _)| self.reach(stage)),
             EventKind::StageFailed { .. }
             | EventKind::Afflicted { .. }
             | EventKind::Updated(_)

@@ -3,9 +3,13 @@
 use crate::affliction::Affliction;
 use crate::canonical::Canonical;
 use crate::catalog::Hardware;
+use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
-use crate::resource::{Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState};
+use crate::resource::{
+    Deletion, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
+};
+use crate::time::SimTime;
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
@@ -46,7 +50,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         });
     }
     hash.time(*created);
-    hash.list(*deleting, Canonical::time);
+    hash.list(deleting, |hash, Deletion { since: _, due, ends }| write_end(hash, *due, *ends));
     // An update under way counts as one more stage, so that a resource without one keeps the digest of earlier
     // releases.
     let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));
@@ -107,7 +111,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         hash.text(value);
     });
     hash.list(stages, write_stage);
-    write_latency(hash, deletion);
+    write_latency(hash, deletion.as_ref());
 }
 
 /// Default hardware writes nothing, so that the digest stays as in earlier releases.
@@ -129,7 +133,7 @@ fn write_stage(hash: &mut Canonical, stage: &StageSpec) {
     let StageSpec { name, after, latency, failure } = stage;
     hash.text(name.as_str());
     hash.list(after, |hash, name| hash.text(name.as_str()));
-    write_latency(hash, latency);
+    write_latency(hash, latency.as_ref());
     hash.number(failure.probability().to_bits());
 }
 
@@ -137,39 +141,53 @@ fn write_update(hash: &mut Canonical, update: &Update) {
     let Update { name, state } = update;
     hash.text("update");
     hash.text(name);
-    let (UpdateState::Running { since, due } | UpdateState::Over { since, at: due }) = state;
-    hash.time(*since);
-    hash.time(*due);
-}
-
-fn write_latency(hash: &mut Canonical, latency: &Latency) {
-    match *latency {
-        Latency::Fixed(duration) => {
-            hash.text("fixed");
-            hash.duration(duration);
+    match state {
+        UpdateState::Running { since, due, ends } => {
+            hash.time(*since);
+            write_end(hash, *due, *ends);
         }
-        Latency::Jittered { base, fraction } => {
-            hash.text("jittered");
-            hash.duration(base);
-            hash.number(fraction.to_bits());
-        }
-        Latency::Uniform { min, max } => {
-            hash.text("uniform");
-            hash.duration(min);
-            hash.duration(max);
+        UpdateState::Over { since, at } => {
+            hash.time(*since);
+            hash.time(*at);
         }
     }
 }
 
+fn write_latency(hash: &mut Canonical, latency: Option<&Latency>) {
+    let Some(latency) = latency else { return hash.text("of the catalog") };
+    let (kind, durations, fraction) = latency.parts();
+    hash.text(kind);
+    match latency {
+        // Its values may be of any number.
+        Latency::Empirical(values) => hash.list(values, |hash, value| hash.duration(*value)),
+        _ => durations.into_iter().for_each(|duration| hash.duration(duration)),
+    }
+    if let Some(bits) = fraction {
+        hash.number(bits);
+    }
+}
+
+/// An end where the cloud has no time of its own keeps the digest of earlier releases.
+fn write_end(hash: &mut Canonical, due: Option<SimTime>, ends: Option<CloudTime>) {
+    match due {
+        Some(due) => hash.time(due),
+        None => hash.text("the clock stands still"),
+    }
+    if let Some(ends) = ends {
+        hash.text("time of the cloud");
+        hash.number(ends.as_micros());
+    }
+}
+
 fn write_progress(hash: &mut Canonical, progress: &Progress) {
-    let Progress { state, attempt } = progress;
+    let Progress { state, attempt, time } = progress;
     match state {
         StageState::Blocked => hash.text("blocked"),
         StageState::Running { since, due } => {
             hash.text("running");
             hash.number(u64::from(*attempt));
             hash.time(*since);
-            hash.time(*due);
+            write_end(hash, *due, *time);
         }
         // The number of attempts that the stage took does not count.
         StageState::Reached { at } => {

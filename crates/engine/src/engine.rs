@@ -6,15 +6,17 @@ use crate::canonical::Canonical;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::census::Census;
 use crate::checks::{Checked, check};
+use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::write_resource;
 use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
-use crate::resource::{Resource, ResourceSpec, StageState, UpdateSpec};
+use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
+use crate::setting::Settings;
 use crate::time::SimTime;
 use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
@@ -25,11 +27,12 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) catalogs: BTreeMap<ResourceId, Catalog>,
     pub(crate) seed: Seed,
+    pub(crate) clocks: Clocks,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources, with what they take up. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
     /// (deadline, resource), one entry per resource that has a deadline.
-    pub(crate) deadlines: BTreeSet<(SimTime, ResourceId)>,
+    pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     usage: Usage,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
@@ -50,6 +53,7 @@ impl Engine {
             config,
             catalogs: BTreeMap::new(),
             seed,
+            clocks: Clocks::new(),
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -112,7 +116,7 @@ impl Engine {
         if self.faults.is_empty() {
             return Verdict::default();
         }
-        let Self { resources, faults, seed, .. } = self;
+        let Self { resources, faults, config, catalogs, seed, clocks, .. } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Verdict::default();
         };
@@ -122,7 +126,8 @@ impl Engine {
             _ => load_balancer_of(resources, account, group).map(|found| &found.spec.labels),
         };
         let subject = Subject { spec, group };
-        faults.strike(&Call { verb, caller: &operation.caller, subject, at: operation.at }, seed)
+        let setting = Settings { config, catalogs, seed, clocks }.of(spec);
+        faults.strike(&Call { verb, caller: &operation.caller, subject, at: operation.at }, setting.seed)
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
@@ -162,9 +167,12 @@ impl Engine {
                 }
                 Ok(outcome)
             }
-            Request::Adopt { spec, created, reached, hardware } => {
+            Request::Adopt { spec, created, reached, hardware, deleting } => {
                 let is_there = self.resources.contains_key(&spec.id);
                 let outcome = self.create(spec, hardware.as_ref(), (*created).min(now), reached)?;
+                if let Some(since) = deleting.filter(|_| !is_there) {
+                    self.begin_deletion(since.min(now), &spec.id);
+                }
                 events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, !is_there));
@@ -177,7 +185,9 @@ impl Engine {
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog } => Ok(self.put_catalog(id, catalog)),
+            Request::PutCatalog { id, catalog, clock } => {
+                Ok(self.put_catalog(now, id, catalog, clock.as_ref()))
+            }
             Request::PutFault { id, fault, record, afflicted } => {
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 Ok(self.put_fault(now, id, fault, record, afflicted, events))
@@ -194,7 +204,7 @@ impl Engine {
     }
 
     /// Lets everything happen that is due by `now`, and records it in the journal. Events are ordered by (time,
-    /// resource, generation), and a change of a load balancer comes right after the event that causes it. A poll
+    /// time of the cloud, resource, generation), and a change of a load balancer comes right after the event that causes it. A poll
     /// records an event that is earlier than the poll before it in two cases only: an adoption, and an update that
     /// began in the past. In both, the event was due before the engine knew of it.
     pub fn poll(&mut self, now: SimTime) {
@@ -206,11 +216,15 @@ impl Engine {
     pub fn poll_some(&mut self, now: SimTime, deadlines_max: usize) -> bool {
         for _ in 0..deadlines_max {
             let Some(at) = self.next_deadline().filter(|at| *at <= now) else { return false };
-            match self.deadlines.first().filter(|(due, _)| *due == at).cloned() {
+            match self.deadlines.first().filter(|((due, _), _)| *due == at).cloned() {
                 Some(deadline) => {
                     self.deadlines.remove(&deadline);
-                    for event in self.advance(at, &deadline.1) {
+                    let catalog = self.get(&deadline.1).map(|resource| resource.spec.catalog_id());
+                    for event in self.advance(deadline.0, &deadline.1) {
                         self.note(event);
+                    }
+                    if !self.clocks.is_empty() {
+                        catalog.iter().for_each(|catalog| self.step(at, catalog));
                     }
                 }
                 None if self.faults.next_end() == Some(at) => {
@@ -234,7 +248,7 @@ impl Engine {
     /// The time of the next deadline, at which [`Engine::poll`] has something to do. It may be in the past.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
-        let due = self.deadlines.first().map(|(at, _)| *at);
+        let due = self.deadlines.first().map(|((at, _), _)| *at);
         due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_end()).min()
     }
 
@@ -270,6 +284,10 @@ impl Engine {
         self.usage.taken(room)
     }
 
+    fn settings(&self) -> Settings<'_> {
+        Settings { config: &self.config, catalogs: &self.catalogs, seed: &self.seed, clocks: &self.clocks }
+    }
+
     fn catalogs(&self) -> Catalogs<'_> {
         Catalogs { config: &self.config, by_id: &self.catalogs }
     }
@@ -291,6 +309,12 @@ impl Engine {
     /// The reserved resources, see [`Request::Reserve`], in order.
     pub fn reserved(&self) -> impl Iterator<Item = &ResourceId> {
         self.reserved.keys()
+    }
+
+    /// Whether a resource is reserved.
+    #[must_use]
+    pub fn is_reserved(&self, id: &ResourceId) -> bool {
+        self.reserved.contains_key(id)
     }
 
     /// The resources whose creation was refused for lack of room and that wait for it, in order.
@@ -341,11 +365,18 @@ impl Engine {
         hash.finish()
     }
 
-    fn put_catalog(&mut self, id: &ResourceId, catalog: &Catalog) -> Outcome {
+    fn put_catalog(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        catalog: &Catalog,
+        former: Option<&ClockRecord>,
+    ) -> Outcome {
         if self.catalogs.get(id) == Some(catalog) {
             return Outcome::AlreadyDone;
         }
-        self.catalogs.insert(id.clone(), catalog.clone());
+        let before = self.catalogs.insert(id.clone(), catalog.clone());
+        self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
         Outcome::Accepted
     }
 
@@ -388,15 +419,18 @@ impl Engine {
         }
         let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
-        self.insert(Resource::new(spec.clone(), hardware, created, reached, &self.seed));
+        let setting = self.settings().of(spec);
+        self.insert(Resource::new(spec.clone(), hardware, created, reached, setting));
         Ok(Outcome::Accepted)
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
-        let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        match resource.retry(now, stage, &self.seed) {
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        match resource.retry(now, stage, setting) {
             None => Err(CloudError::InvalidStage(id.clone())),
             Some(false) => Ok(Outcome::AlreadyDone),
             Some(true) => {
@@ -407,10 +441,12 @@ impl Engine {
     }
 
     fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, CloudError> {
-        let resource = self.resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        if !resource.begin_update(now, update, &self.seed) {
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        if !resource.begin_update(now, update, setting) {
             return Ok(Outcome::AlreadyDone);
         }
         reschedule(&mut self.deadlines, before, resource);
@@ -446,13 +482,14 @@ impl Engine {
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
         if self.catalogs.remove(id).is_some() {
+            self.forget_clock(now, id);
             return Outcome::Accepted;
         }
         if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
             events.extend(self.heal(now, &id.name, &afflicted));
             return Outcome::Accepted;
         }
-        let Some(resource) = self.resources.get_mut(id) else {
+        let Some(resource) = self.resources.get(id) else {
             self.faults.forget(id);
             let waited = self.waiting.leave(id).is_some();
             return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
@@ -461,11 +498,19 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         let ran = resource.running_stages();
-        let before = resource.next_deadline();
-        resource.begin_deletion(now, &self.seed);
-        reschedule(&mut self.deadlines, before, resource);
+        self.begin_deletion(now, id);
         events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
         Outcome::Accepted
+    }
+
+    /// Begins the deletion of a resource that exists.
+    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId) {
+        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
+        let Some(resource) = resources.get_mut(id) else { return };
+        let before = resource.next_deadline();
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        resource.begin_deletion(since, setting);
+        reschedule(deadlines, before, resource);
     }
 
     fn insert(&mut self, resource: Resource) {
@@ -484,11 +529,18 @@ impl Engine {
     }
 
     /// Lets happen what is due at `at` for one resource. Its entry in the deadlines has already been removed.
-    fn advance(&mut self, at: SimTime, id: &ResourceId) -> Vec<Event> {
+    fn advance(&mut self, deadline: Deadline, id: &ResourceId) -> Vec<Event> {
+        let at = deadline.0;
         let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
-            let mut events = resource.end_due_stages(at, &self.seed);
-            events.extend(resource.end_due_update(at));
+            let settings = Settings {
+                config: &self.config,
+                catalogs: &self.catalogs,
+                seed: &self.seed,
+                clocks: &self.clocks,
+            };
+            let mut events = resource.end_due_stages(deadline, settings.of(&resource.spec));
+            events.extend(resource.end_due_update(deadline));
             reschedule(&mut self.deadlines, None, resource);
             let reached = |event: &Event| match &event.kind {
                 EventKind::StageReached(stage) => Some(stage.clone()),
@@ -578,8 +630,8 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
 
 /// Replaces the deadline of a resource.
 pub(crate) fn reschedule(
-    deadlines: &mut BTreeSet<(SimTime, ResourceId)>,
-    before: Option<SimTime>,
+    deadlines: &mut BTreeSet<(Deadline, ResourceId)>,
+    before: Option<Deadline>,
     resource: &Resource,
 ) {
     let id = &resource.spec.id;

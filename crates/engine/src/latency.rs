@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantile;
 use crate::seed::Draws;
 
 /// The distribution of a duration.
@@ -26,41 +27,107 @@ pub enum Latency {
         /// The other bound.
         max: Duration,
     },
+    /// Normal. Like all that follow, its draws are cut off at zero and at [`Latency::MAX`].
+    Normal {
+        /// The mean.
+        mean: Duration,
+        /// The standard deviation.
+        standard_deviation: Duration,
+    },
+    /// Lognormal.
+    Lognormal {
+        /// The median.
+        median: Duration,
+        /// 99 of 100 draws are at most this. A value below the median counts as the median.
+        p99: Duration,
+    },
+    /// Triangular. Bounds that are in the wrong order are put in order.
+    Triangular {
+        /// The lower bound.
+        min: Duration,
+        /// The most probable value.
+        mode: Duration,
+        /// The upper bound.
+        max: Duration,
+    },
+    /// Exponential.
+    Exponential {
+        /// The mean.
+        mean: Duration,
+    },
+    /// One of these values, each with the same probability. Without values there is no delay.
+    Empirical(Vec<Duration>),
 }
 
 impl Latency {
     /// No delay.
     pub const ZERO: Self = Self::Fixed(Duration::ZERO);
 
+    /// The longest draw of a distribution without an upper bound: a day.
+    pub const MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Draws a duration: one number from 0 to 1, and from it the duration of that quantile. So a release that adds a
+    /// distribution changes no draw, and a draw is the same on every machine.
     pub(crate) fn draw(&self, draws: &mut Draws) -> Duration {
-        let (base, spread) = match *self {
-            Self::Fixed(duration) => return duration,
+        let (base, spread) = match self {
+            Self::Fixed(duration) => return *duration,
             Self::Jittered { base, fraction } => {
                 let fraction = if fraction.is_finite() { fraction.max(0.0) } else { 0.0 };
-                (base, base.as_secs_f64() * fraction)
+                (*base, base.as_secs_f64() * fraction)
             }
-            Self::Uniform { min, max } => (min.min(max), min.abs_diff(max).as_secs_f64()),
+            Self::Uniform { min, max } => (*min.min(max), min.abs_diff(*max).as_secs_f64()),
+            Self::Normal { mean, standard_deviation } => {
+                let deviations = quantile::normal(draws.unit());
+                return bounded(mean.as_secs_f64() + standard_deviation.as_secs_f64() * deviations);
+            }
+            Self::Lognormal { median, p99 } => {
+                let (median, p99) = (median.as_secs_f64(), p99.as_secs_f64());
+                let factor = quantile::lognormal(draws.unit(), if p99 > median { p99 / median } else { 1.0 });
+                return bounded(median * factor);
+            }
+            Self::Triangular { min, mode, max } => {
+                let mut corners = [min, mode, max].map(Duration::as_secs_f64);
+                corners.sort_by(f64::total_cmp);
+                return bounded(quantile::triangular(draws.unit(), corners));
+            }
+            Self::Exponential { mean } => {
+                return bounded(mean.as_secs_f64() * quantile::exponential(draws.unit()));
+            }
+            Self::Empirical(values) => {
+                let place = (draws.unit() * values.len() as f64) as usize;
+                return values.get(place).copied().unwrap_or_default().min(Self::MAX);
+            }
         };
         let extra = Duration::try_from_secs_f64(spread * draws.unit()).unwrap_or(Duration::MAX);
         base.saturating_add(extra)
     }
+
+    /// The kind of distribution and its parameters.
+    pub(crate) fn parts(&self) -> (&'static str, Vec<Duration>, Option<u64>) {
+        match self {
+            Self::Fixed(duration) => ("fixed", vec![*duration], None),
+            Self::Jittered { base, fraction } => ("jittered", vec![*base], Some(fraction.to_bits())),
+            Self::Uniform { min, max } => ("uniform", vec![*min, *max], None),
+            Self::Normal { mean, standard_deviation } => ("normal", vec![*mean, *standard_deviation], None),
+            Self::Lognormal { median, p99 } => ("lognormal", vec![*median, *p99], None),
+            Self::Triangular { min, mode, max } => ("triangular", vec![*min, *mode, *max], None),
+            Self::Exponential { mean } => ("exponential", vec![*mean], None),
+            Self::Empirical(values) => ("empirical", values.clone(), None),
+        }
+    }
+}
+
+/// A duration of whole milliseconds within the bounds of a draw. The last bits of a computation do not count.
+fn bounded(seconds: f64) -> Duration {
+    // A conversion of a float saturates, and NaN becomes zero.
+    Duration::from_millis((seconds * 1000.0).round() as u64).min(Latency::MAX)
 }
 
 impl PartialEq for Latency {
     /// Compares the bits of floats, so that each value equals itself, even NaN. A repeated request must be recognised
     /// as one.
     fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Fixed(a), Self::Fixed(b)) => a == b,
-            (
-                Self::Jittered { base, fraction },
-                Self::Jittered { base: other_base, fraction: other_fraction },
-            ) => base == other_base && fraction.to_bits() == other_fraction.to_bits(),
-            (Self::Uniform { min, max }, Self::Uniform { min: other_min, max: other_max }) => {
-                min == other_min && max == other_max
-            }
-            (Self::Fixed(_) | Self::Jittered { .. } | Self::Uniform { .. }, _) => false,
-        }
+        self.parts() == other.parts()
     }
 }
 

@@ -20,11 +20,13 @@
 //! ```
 //!
 //! A resource passes through named stages, several at a time where they do not depend on each other. Each stage has a
-//! latency and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt). The resource in this key
-//! is its [`DrawKey`] (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
+//! latency and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt). The seed is that of the
+//! resource's catalog, or else that of the cloud. The resource in this key is its [`DrawKey`] (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
 //! once, when the stage is entered, and kept as a deadline. Everything due by an operation's time happens before the
 //! operation. So the order in which resources arrive, extra polls and a restart change no result, and replaying the
 //! journal of one cloud on another makes them equal.
+//!
+//! The clock of a catalog says how fast time passes for its instances ([`ClockSetting`]).
 //!
 //! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage
 //! or a zone stands for.
@@ -35,6 +37,7 @@ mod canonical;
 mod catalog;
 mod census;
 mod checks;
+mod clock;
 mod config;
 mod digest;
 mod engine;
@@ -43,18 +46,21 @@ mod identity;
 mod journal;
 mod latency;
 mod operation;
+mod quantile;
 mod replay;
 mod resource;
 mod room;
 mod seed;
 mod selector;
+mod setting;
 mod state;
 mod time;
 mod usage;
 
 pub use affliction::Affliction;
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Limits, Model, Stock};
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Stock};
 pub use census::Census;
+pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use fault::{Budget, Effect, FailureReason, Fault, FaultPhase, FaultRecord, FaultState, Hit, Matches};
@@ -63,7 +69,9 @@ pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request, Verb};
 pub use replay::{Difference, Line, Replay};
-pub use resource::{Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState};
+pub use resource::{
+    Deletion, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
+};
 pub use room::{Quota, Room, Waiter};
 pub use seed::Seed;
 pub use selector::{Requirement, Selector};

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::affliction::Affliction;
 use crate::catalog::{Catalog, Hardware, Model};
+use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::resource::{ResourceSpec, UpdateSpec};
@@ -150,6 +151,9 @@ pub enum Request {
         /// The hardware. None if it was not recorded: then the hardware of the model as it is today, or the default
         /// hardware if the catalog no longer offers the model.
         hardware: Option<Hardware>,
+        /// When its deletion began, if it did, at the latest now. The deletion ends when it would have.
+        #[serde(default)]
+        deleting: Option<SimTime>,
     },
     /// Set a catalog. Instances created from now on use it; existing instances keep their hardware.
     PutCatalog {
@@ -157,6 +161,9 @@ pub enum Request {
         id: ResourceId,
         /// Its contents.
         catalog: Box<Catalog>,
+        /// What an earlier process did about its clock, for a catalog that does not exist yet.
+        #[serde(default)]
+        clock: Option<ClockRecord>,
     },
     /// Set a fault of an account. A changed fault keeps what it has done.
     PutFault {
@@ -456,6 +463,9 @@ pub enum EventKind {
     Adopted {
         /// The stages and times, in the order of the specification.
         reached: Vec<(StageName, SimTime)>,
+        /// Whether it is being deleted.
+        #[serde(default)]
+        is_deleting: bool,
     },
     /// A stage was reached.
     StageReached(StageName),

@@ -14,6 +14,7 @@ use crate::state::{State, StateError};
 /// A line of a kept journal. A journal begins with a state, and records follow. When its reader fell behind, it
 /// continues with another state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "lines are read and written one at a time")]
 pub enum Line {
     /// The state of the cloud.
     State(State),

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
 use crate::catalog::{Hardware, Model};
-use crate::identity::{DrawKey, Endpoint, ResourceId, StageName};
+use crate::clock::CloudTime;
+use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind, StageName};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Event, EventKind};
-use crate::seed::{Decision, Seed};
+use crate::seed::Decision;
+use crate::setting::{Instant, Setting};
 use crate::time::SimTime;
 
 /// The specification of a resource.
@@ -38,8 +40,8 @@ pub struct ResourceSpec {
     pub labels: BTreeMap<String, String>,
     /// The stages that it passes through until it is up.
     pub stages: Vec<StageSpec>,
-    /// How long its deletion takes.
-    pub deletion: Latency,
+    /// How long its deletion takes. None leaves that to its catalog.
+    pub deletion: Option<Latency>,
 }
 
 /// One stage of a resource.
@@ -49,8 +51,8 @@ pub struct StageSpec {
     pub name: StageName,
     /// The stages that must be reached before this one is entered.
     pub after: Vec<StageName>,
-    /// How long it takes.
-    pub latency: Latency,
+    /// How long it takes. None leaves that to the catalog.
+    pub latency: Option<Latency>,
     /// How often it fails.
     pub failure: Odds,
 }
@@ -71,7 +73,7 @@ impl ResourceSpec {
             owner: None,
             labels: BTreeMap::new(),
             stages: Vec::new(),
-            deletion: Latency::ZERO,
+            deletion: Some(Latency::ZERO),
         }
     }
 
@@ -119,8 +121,8 @@ pub enum StageState {
     Running {
         /// When it was entered.
         since: SimTime,
-        /// When it will end; drawn on entry.
-        due: SimTime,
+        /// When it will end; drawn on entry. None while the clock of its cloud stands still.
+        due: Option<SimTime>,
     },
     /// The stage was reached.
     Reached {
@@ -166,8 +168,11 @@ pub enum UpdateState {
     Running {
         /// When it began.
         since: SimTime,
-        /// When it will end; drawn when it began.
-        due: SimTime,
+        /// When it will end; drawn when it began. None while the clock of its cloud stands still.
+        due: Option<SimTime>,
+        /// The same in the time of its cloud, if the cloud has a time of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends: Option<CloudTime>,
     },
     /// Ended.
     Over {
@@ -176,6 +181,18 @@ pub enum UpdateState {
         /// When it ended.
         at: SimTime,
     },
+}
+
+/// A deletion under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// When it began.
+    pub since: SimTime,
+    /// When it will end; drawn when it began. None while the clock of its cloud stands still.
+    pub due: Option<SimTime>,
+    /// The same in the time of its cloud, if the cloud has a time of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<CloudTime>,
 }
 
 /// A resource of the cloud.
@@ -189,8 +206,8 @@ pub struct Resource {
     pub generation: u64,
     /// When it was created.
     pub created: SimTime,
-    /// When its deletion will end, once requested.
-    pub deleting: Option<SimTime>,
+    /// Its deletion, once requested.
+    pub deleting: Option<Deletion>,
     /// The last update that was requested.
     pub update: Option<Update>,
     /// The backends of a load balancer by instance name, each with the stage that the instance must have reached to be
@@ -208,6 +225,16 @@ pub struct Resource {
 pub(crate) struct Progress {
     pub(crate) state: StageState,
     pub(crate) attempt: u32,
+    /// When the stage ends or was reached, in the time of the cloud. None where that equals the engine's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time: Option<CloudTime>,
+}
+
+/// A deadline with the same instant in the time of the cloud, by which deadlines at the same time are ordered.
+pub(crate) type Deadline = (SimTime, CloudTime);
+
+fn deadline(due: Option<SimTime>, ends: Option<CloudTime>) -> Option<Deadline> {
+    due.map(|due| (due, ends.unwrap_or_else(|| due.into())))
 }
 
 impl Resource {
@@ -217,14 +244,14 @@ impl Resource {
         hardware: Hardware,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
-        seed: &Seed,
+        setting: Setting<'_>,
     ) -> Self {
         let progress = |stage: &StageSpec| {
-            let state = match reached.get(&stage.name) {
-                Some(&at) => StageState::Reached { at },
-                None => StageState::Blocked,
+            let (state, time) = match reached.get(&stage.name) {
+                Some(&at) => (StageState::Reached { at }, setting.clock.map(|clock| clock.time(at))),
+                None => (StageState::Blocked, None),
             };
-            Progress { state, attempt: 0 }
+            Progress { state, attempt: 0, time }
         };
         let progress: Vec<_> = spec.stages.iter().map(progress).collect();
         let reached =
@@ -235,25 +262,30 @@ impl Resource {
         let (deleting, update) = (None, None);
         let mut resource =
             Self { spec, hardware, generation, created, deleting, update, backends, afflictions, progress };
-        resource.restore_instants(seed);
-        resource.enter_ready_stages(seed);
+        resource.restore_instants(setting);
+        resource.enter_ready_stages(setting);
+        if let Some(clock) = setting.clock {
+            // Nothing ends that was not over before the clock stood still.
+            resource.set_ends(|ends| (clock.when(clock.hold(ends)), clock.hold(ends)));
+        }
         resource
     }
 
     /// Restores the exact times at which adopted stages were reached, where the times were recorded in whole seconds.
     /// The latency of a stage is drawn again, which gives its deadline. If the deadline is within the recorded second,
     /// it is the exact time. So the following stages are due when they would have been.
-    fn restore_instants(&mut self, seed: &Seed) {
+    fn restore_instants(&mut self, setting: Setting<'_>) {
         // Each round restores at least the stages whose predecessors were restored in the round before.
         for _ in 0..self.progress.len() {
             for index in 0..self.progress.len() {
                 let StageState::Reached { at } = self.progress[index].state else { continue };
                 let stage = &self.spec.stages[index];
-                let Some(since) = self.ready_since(stage) else { continue };
-                let mut draws = seed.draws(&self.spec, Decision::Latency(&stage.name), 0);
-                let due = since + stage.latency.draw(&mut draws);
-                if at <= due && due.since(at) < Duration::from_secs(1) {
-                    self.progress[index].state = StageState::Reached { at: due };
+                let Some(since) = self.ready_since(stage, setting) else { continue };
+                let mut draws = setting.seed.draws(&self.spec, Decision::Latency(&stage.name), 0);
+                let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
+                if let Some(due) = due.filter(|due| at <= *due && due.since(at) < Duration::from_secs(1)) {
+                    let progress = &mut self.progress[index];
+                    (progress.state, progress.time) = (StageState::Reached { at: due }, time);
                 }
             }
         }
@@ -294,14 +326,14 @@ impl Resource {
             StageState::Reached { at } => Some((name.clone(), *at)),
             StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
         });
-        let kind = EventKind::Adopted { reached: reached.collect() };
+        let kind = EventKind::Adopted { reached: reached.collect(), is_deleting: self.deleting.is_some() };
         Event { at: now, id: self.spec.id.clone(), generation: self.generation, kind }
     }
 
     /// The next time at which this resource changes by itself.
-    pub(crate) fn next_deadline(&self) -> Option<SimTime> {
+    pub(crate) fn next_deadline(&self) -> Option<Deadline> {
         let due = |(stage, progress): (&StageSpec, &Progress)| match progress.state {
-            StageState::Running { due, .. } if !self.is_held(&stage.name) => Some(due),
+            StageState::Running { due, .. } if !self.is_held(&stage.name) => deadline(due, progress.time),
             StageState::Running { .. }
             | StageState::Blocked
             | StageState::Reached { .. }
@@ -309,25 +341,30 @@ impl Resource {
         };
         let stages = self.spec.stages.iter().zip(&self.progress);
         let update = self.update.iter().filter_map(|update| match update.state {
-            UpdateState::Running { due, .. } => Some(due),
+            UpdateState::Running { due, ends, .. } => deadline(due, ends),
             UpdateState::Over { .. } => None,
         });
-        self.deleting.or_else(|| stages.filter_map(due).chain(update).min())
+        match &self.deleting {
+            Some(deletion) => deadline(deletion.due, deletion.ends),
+            None => stages.filter_map(due).chain(update).min(),
+        }
     }
 
-    /// Ends the stages that are due by `now`, with the drawn result, and enters the stages that waited for them.
+    /// Ends the stages that are due by a deadline, with the drawn result, and enters the stages that waited for them.
     /// Returns the events in order.
-    pub(crate) fn end_due_stages(&mut self, now: SimTime, seed: &Seed) -> Vec<Event> {
+    pub(crate) fn end_due_stages(&mut self, now: Deadline, setting: Setting<'_>) -> Vec<Event> {
         let mut events = Vec::new();
         let held = self.held_stages();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
-            let StageState::Running { due: at, .. } = progress.state else { continue };
-            if at > now || held.contains(&stage.name) {
+            let StageState::Running { due, .. } = progress.state else { continue };
+            let Some(ends) = deadline(due, progress.time).filter(|ends| *ends <= now) else { continue };
+            let at = ends.0;
+            if held.contains(&stage.name) {
                 continue;
             }
             let id = &self.spec.id;
             let name = stage.name.clone();
-            let fails = stage.failure.draw(&mut seed.draws(
+            let fails = stage.failure.draw(&mut setting.seed.draws(
                 &self.spec,
                 Decision::Failure(&stage.name),
                 progress.attempt,
@@ -343,12 +380,12 @@ impl Resource {
             self.generation += 1;
             events.push(Event { at, id: id.clone(), generation: self.generation, kind });
         }
-        self.enter_ready_stages(seed);
+        self.enter_ready_stages(setting);
         events
     }
 
     /// Enters a failed stage again. Returns whether the stage had failed, or none if there is no such stage.
-    pub(crate) fn retry(&mut self, now: SimTime, name: &StageName, seed: &Seed) -> Option<bool> {
+    pub(crate) fn retry(&mut self, now: SimTime, name: &StageName, setting: Setting<'_>) -> Option<bool> {
         let index = self.spec.stages.iter().position(|stage| stage.name == *name)?;
         let progress = &mut self.progress[index];
         if !matches!(progress.state, StageState::Failed { .. }) {
@@ -356,30 +393,33 @@ impl Resource {
         }
         progress.attempt = progress.attempt.saturating_add(1);
         self.generation += 1;
-        self.enter(index, now, seed);
+        let (at, time) = (now, setting.time(now));
+        self.enter(index, Instant { at, time }, setting);
+        if let Some(clock) = setting.clock {
+            self.set_ends(|ends| (clock.when(clock.hold(ends)), clock.hold(ends)));
+        }
         Some(true)
     }
 
     /// Begins an update, unless it is the last one that was requested. Returns whether it did.
-    pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, seed: &Seed) -> bool {
+    pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, setting: Setting<'_>) -> bool {
         let UpdateSpec { name, to, since, latency } = update;
         if self.update.as_ref().is_some_and(|known| known.name == *name) {
             return false;
         }
         let since = (*since).min(now);
-        let due = since + latency.draw(&mut seed.draws(&self.spec, Decision::Update(to), 0));
-        self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due } });
+        let takes = latency.draw(&mut setting.seed.draws(&self.spec, Decision::Update(to), 0));
+        let (due, ends) = setting.end_of_new(since, takes);
+        self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due, ends } });
         self.generation += 1;
         true
     }
 
-    /// Ends an update that is due by `now`, and returns the event.
-    pub(crate) fn end_due_update(&mut self, now: SimTime) -> Option<Event> {
+    /// Ends an update that is due by a deadline, and returns the event.
+    pub(crate) fn end_due_update(&mut self, now: Deadline) -> Option<Event> {
         let Update { name, state } = self.update.as_mut()?;
-        let UpdateState::Running { since, due } = *state else { return None };
-        if due > now {
-            return None;
-        }
+        let UpdateState::Running { since, due, ends } = *state else { return None };
+        let (due, _) = deadline(due, ends).filter(|ends| *ends <= now)?;
         *state = UpdateState::Over { since, at: due };
         self.generation += 1;
         let kind = EventKind::Updated(name.clone());
@@ -387,37 +427,123 @@ impl Resource {
     }
 
     /// Begins the deletion, which ends everything else.
-    pub(crate) fn begin_deletion(&mut self, now: SimTime, seed: &Seed) {
-        let duration = self.spec.deletion.draw(&mut seed.draws(&self.spec, Decision::Deletion, 0));
-        self.deleting = Some(now + duration);
+    pub(crate) fn begin_deletion(&mut self, since: SimTime, setting: Setting<'_>) {
+        let mut draws = setting.seed.draws(&self.spec, Decision::Deletion, 0);
+        let duration = setting.of_deletion(&self.spec).draw(&mut draws);
+        let (due, ends) = setting.end_of_new(since, duration);
+        self.deleting = Some(Deletion { since, due, ends });
         self.generation += 1;
     }
 
     /// Enters each blocked stage whose predecessors are all reached, at the time when the last of them was reached.
     /// Because that time is used and not the time of the call, late polls and restarts change nothing.
-    fn enter_ready_stages(&mut self, seed: &Seed) {
+    fn enter_ready_stages(&mut self, setting: Setting<'_>) {
         for index in 0..self.progress.len() {
             if self.progress[index].state == StageState::Blocked
-                && let Some(since) = self.ready_since(&self.spec.stages[index])
+                && let Some(since) = self.ready_since(&self.spec.stages[index], setting)
             {
-                self.enter(index, since, seed);
+                self.enter(index, since, setting);
             }
         }
     }
 
-    fn ready_since(&self, stage: &StageSpec) -> Option<SimTime> {
-        let reached_at = |name: &StageName| match self.stage(name)? {
-            StageState::Reached { at } => Some(*at),
-            StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
+    fn ready_since(&self, stage: &StageSpec, setting: Setting<'_>) -> Option<Instant> {
+        let reached = |name: &StageName| {
+            let known = self.spec.stages.iter().position(|known| known.name == *name)?;
+            let Progress { state: StageState::Reached { at }, time, .. } = &self.progress[known] else {
+                return None;
+            };
+            Some(Instant { at: *at, time: time.unwrap_or_else(|| (*at).into()) })
         };
-        stage.after.iter().try_fold(self.created, |since, name| reached_at(name).map(|at| since.max(at)))
+        let created = Instant { at: self.created, time: setting.time(self.created) };
+        // The clock may have leapt since the creation, and what it was before is not known.
+        let first = if stage.after.is_empty() { created.time } else { CloudTime::default() };
+        stage.after.iter().try_fold(Instant { time: first, ..created }, |since, name| {
+            let Instant { at, time } = reached(name)?;
+            Some(Instant { at: since.at.max(at), time: since.time.max(time) })
+        })
     }
 
     /// Enters a stage. This is the one place where its duration is drawn.
-    fn enter(&mut self, index: usize, since: SimTime, seed: &Seed) {
+    fn enter(&mut self, index: usize, since: Instant, setting: Setting<'_>) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];
-        let mut draws = seed.draws(&self.spec, Decision::Latency(&stage.name), progress.attempt);
-        progress.state = StageState::Running { since, due: since + stage.latency.draw(&mut draws) };
+        let mut draws = setting.seed.draws(&self.spec, Decision::Latency(&stage.name), progress.attempt);
+        let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
+        (progress.state, progress.time) = (StageState::Running { since: since.at, due }, time);
+    }
+
+    /// Whether it is an instance of a catalog.
+    pub(crate) fn is_of(&self, catalog: &ResourceId) -> bool {
+        self.spec.id.kind == ResourceKind::Instance && self.spec.catalog == catalog.name
+    }
+
+    /// Changes the ends of everything that is under way, by their times of the cloud.
+    pub(crate) fn set_ends(&mut self, change: impl Fn(CloudTime) -> (Option<SimTime>, CloudTime)) {
+        let change = |due: &mut Option<SimTime>, ends: &mut Option<CloudTime>| {
+            if let Some(known) = ends.or_else(|| (*due).map(CloudTime::from)) {
+                let (new, time) = change(known);
+                (*due, *ends) = (new, Some(time));
+            }
+        };
+        for Progress { state, time, .. } in &mut self.progress {
+            if let StageState::Running { due, .. } = state {
+                change(due, time);
+            }
+        }
+        if let Some(Update { state: UpdateState::Running { due, ends, .. }, .. }) = &mut self.update {
+            change(due, ends);
+        }
+        if let Some(Deletion { due, ends, .. }) = &mut self.deleting {
+            change(due, ends);
+        }
+    }
+
+    /// Goes on without a time of the cloud: its ends equal their deadlines.
+    pub(crate) fn forget_own_time(&mut self) {
+        self.progress.iter_mut().for_each(|progress| progress.time = None);
+        if let Some(Update { state: UpdateState::Running { ends, .. }, .. }) = &mut self.update {
+            *ends = None;
+        }
+        if let Some(deletion) = &mut self.deleting {
+            deletion.ends = None;
+        }
+    }
+
+    /// The end of what ends next while the clock of the cloud stands still, in the time of the cloud.
+    pub(crate) fn next_end(&self) -> Option<CloudTime> {
+        if let Some(deletion) = &self.deleting {
+            return deletion.ends;
+        }
+        let stages = self.spec.stages.iter().zip(&self.progress);
+        let running = stages.filter(|(stage, progress)| {
+            matches!(progress.state, StageState::Running { .. }) && !self.is_held(&stage.name)
+        });
+        let update = self.update.iter().filter_map(|update| match update.state {
+            UpdateState::Running { ends, .. } => ends,
+            UpdateState::Over { .. } => None,
+        });
+        running.filter_map(|(_, progress)| progress.time).chain(update).min()
+    }
+
+    /// Lets the first of what ends at `ends` end now, at this time of the cloud.
+    pub(crate) fn end_now(&mut self, ends: CloudTime, now: SimTime, at: CloudTime) {
+        if let Some(deletion) = &mut self.deleting {
+            (deletion.due, deletion.ends) = (Some(now), Some(at));
+            return;
+        }
+        let held = self.held_stages();
+        for (stage, Progress { state, time, .. }) in self.spec.stages.iter().zip(&mut self.progress) {
+            if let StageState::Running { due, .. } = state
+                && *time == Some(ends)
+                && !held.contains(&stage.name)
+            {
+                (*due, *time) = (Some(now), Some(at));
+                return;
+            }
+        }
+        if let Some(Update { state: UpdateState::Running { due, ends, .. }, .. }) = &mut self.update {
+            (*due, *ends) = (Some(now), Some(at));
+        }
     }
 }

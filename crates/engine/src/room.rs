@@ -10,6 +10,7 @@
 //! resource that takes up more than the whole quota is passed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,28 @@ impl Quota {
             Self::Instances => "instances",
             Self::Processors => "vCPUs",
             Self::LoadBalancers => "load balancers",
+        }
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quota { kind, .. } => write!(f, "the quota of {}", kind.plural()),
+            Self::Zone(zone) => write!(f, "zone {zone}"),
+            Self::CatalogQuota { catalog, of } => {
+                write!(f, "the quota of {} of cloud {}", of.plural(), catalog.name)
+            }
+            Self::Stock { catalog, instance_type, zone } => {
+                f.write_str("the stock of instances")?;
+                if let Some(name) = instance_type {
+                    write!(f, " of type {name}")?;
+                }
+                if let Some(zone) = zone {
+                    write!(f, " in zone {zone}")?;
+                }
+                write!(f, " of cloud {}", catalog.name)
+            }
         }
     }
 }

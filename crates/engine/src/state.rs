@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::Catalog;
+use crate::clock::NamedClock;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
@@ -38,6 +39,9 @@ pub struct State {
     /// The faults, ordered by name.
     #[serde(default)]
     pub faults: Vec<FaultState>,
+    /// The clocks that were changed, ordered by catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<NamedClock>,
 }
 
 /// A catalog with its name.
@@ -96,6 +100,11 @@ impl Engine {
             reserved: reserved.collect(),
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
+            clocks: self
+                .clocks
+                .iter()
+                .map(|(id, clock)| NamedClock { id: id.clone(), clock: *clock })
+                .collect(),
         }
     }
 
@@ -104,7 +113,7 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting, faults } = state;
+        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -135,6 +144,7 @@ impl Engine {
             engine.reserve(&id, &footprint);
         }
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
+        engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

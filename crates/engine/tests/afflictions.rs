@@ -96,10 +96,29 @@ fn a_stage_that_is_held_ends_when_the_fault_is_over() {
         stages.map(|(name, state)| (name.as_str().to_owned(), state.clone())).collect::<BTreeMap<_, _>>()
     };
     assert_eq!(state(&engine)["vm"], StageState::Reached { at: at(10) });
-    assert_eq!(state(&engine)["node"], StageState::Running { since: at(10), due: at(20) });
+    assert_eq!(state(&engine)["node"], StageState::Running { since: at(10), due: Some(at(20)) });
     engine.poll(at(100));
     assert_eq!(state(&engine)["node"], StageState::Reached { at: at(60) });
     assert_eq!(state(&engine)["etcd"], StageState::Reached { at: at(70) });
+}
+
+#[test]
+fn a_hold_passes_over_machines_that_have_come_further() {
+    let mut engine = engine();
+    let budget = Budget { count: Some(1), ..Budget::default() };
+    let held = Affliction { holds: BTreeSet::from(["node".into()]), ..odd() };
+    ask(&mut engine, at(0), Request::Create(numbered(0, "old"))).unwrap();
+    engine.poll(at(10));
+    ask(&mut engine, at(20), put("f", Fault { budget, ..afflicting(held) })).unwrap();
+    for ordinal in [1, 2] {
+        ask(&mut engine, at(30), Request::Create(numbered(ordinal, "new"))).unwrap();
+    }
+    // A change of the old machine lets the fault look at it again.
+    let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+    let changed = ResourceSpec { labels, ..numbered(0, "old") };
+    ask(&mut engine, at(40), Request::Create(changed)).unwrap();
+    let record = engine.fault(&fault("f")).unwrap().record;
+    assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![1], 1, 1));
 }
 
 #[test]
@@ -189,7 +208,12 @@ fn after_a_restart_the_same_machines_are_afflicted() {
     // Adopted in another order.
     for ordinal in [4, 2, 0, 3, 1] {
         let (spec, reached) = (numbered(ordinal, "m"), BTreeMap::new());
-        ask(&mut after, at(9), Request::Adopt { spec, created: at(0), reached, hardware: None }).unwrap();
+        ask(
+            &mut after,
+            at(9),
+            Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None },
+        )
+        .unwrap();
     }
     assert_eq!(afflicted(&after), [1, 2]);
     assert_eq!(after.fault(&fault("f")).unwrap().record, state.record, "nothing is counted twice");

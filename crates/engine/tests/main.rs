@@ -1,8 +1,10 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
 mod afflictions;
+mod clocks;
 mod cloud;
 mod faults;
+mod latencies;
 mod properties;
 mod rooms;
 mod rules;

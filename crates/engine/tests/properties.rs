@@ -21,6 +21,16 @@ fn latency() -> impl Strategy<Value = Latency> {
         duration().prop_map(Latency::Fixed),
         (duration(), 0.0..2.0f64).prop_map(|(base, fraction)| Latency::Jittered { base, fraction }),
         (duration(), duration()).prop_map(|(min, max)| Latency::Uniform { min, max }),
+        (duration(), duration())
+            .prop_map(|(mean, standard_deviation)| Latency::Normal { mean, standard_deviation }),
+        (duration(), duration()).prop_map(|(median, p99)| Latency::Lognormal { median, p99 }),
+        (duration(), duration(), duration()).prop_map(|(min, mode, max)| Latency::Triangular {
+            min,
+            mode,
+            max
+        }),
+        duration().prop_map(|mean| Latency::Exponential { mean }),
+        prop::collection::vec(duration(), 0..4).prop_map(Latency::Empirical),
     ]
 }
 
@@ -31,10 +41,10 @@ fn a_machine(name: String) -> impl Strategy<Value = ResourceSpec> {
         move |(stages, deletion, in_a)| {
             let mut spec = machine(&name, &Latency::ZERO);
             for (stage, (latency, failure)) in spec.stages.iter_mut().zip(stages) {
-                stage.latency = latency;
+                stage.latency = Some(latency);
                 stage.failure = failure;
             }
-            spec.deletion = deletion;
+            spec.deletion = Some(deletion);
             spec.zone = Some(if in_a { "a" } else { "b" }.into());
             spec.instance_type = Some("m.large".into());
             spec
@@ -67,6 +77,7 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 12 => deregister(balancer_of(stage), &spec.id.name),
                 13 => Request::Delete(load_balancer(balancer_of(stage))),
                 8 => Request::PutCatalog {
+                    clock: None,
                     id: ResourceId::catalog(spec.id.account, ""),
                     catalog: Box::new(Catalog {
                         instance_types: vec![instance_type(stage)],
@@ -80,7 +91,7 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                     id: spec.id,
                 },
                 4 => {
-                    let latency = spec.stages[0].latency.clone();
+                    let latency = spec.stages[0].latency.clone().unwrap_or(Latency::ZERO);
                     Request::Update(
                         spec.id,
                         UpdateSpec { name: stage.into(), to: stage.into(), since: END, latency },
@@ -251,7 +262,7 @@ proptest! {
         let mut after = engine();
         for spec in machines.iter().rev() {
             let reached = reached_stages(&before, &spec.id);
-            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached, hardware: None };
+            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached, hardware: None, deleting: None };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
         // A stage that had failed fails again at the same time, and the event is recorded again.
@@ -286,7 +297,7 @@ proptest! {
             for at in reached.values_mut() {
                 *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
             }
-            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached, hardware: None }).unwrap();
+            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached, hardware: None, deleting: None }).unwrap();
         }
         after.poll(stop);
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -309,7 +320,7 @@ proptest! {
         before.poll(stop);
         let reached = reached_stages(&before, &id("m"));
         let mut after = engine();
-        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached, hardware: None }).unwrap();
+        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached, hardware: None, deleting: None }).unwrap();
         after.poll(stop);
         // If the update was seen to be over, it is not requested again.
         if before.next_deadline().is_some() {
@@ -318,6 +329,40 @@ proptest! {
         prop_assert_eq!(before.digest(), after.digest());
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
         prop_assert_eq!(before.poll(END).len(), after.poll(END).len());
+    }
+
+    #[test]
+    fn restart_in_the_middle_of_a_deletion_changes_no_deadline_and_no_state(
+        latency in latency(), began in 0u64..5_000, stop in 0u64..20_000,
+    ) {
+        let began = at(100) + Duration::from_millis(began);
+        let stop = began + Duration::from_millis(stop);
+        let spec = ResourceSpec { deletion: Some(latency), ..machine("m", &Latency::ZERO) };
+        let mut before = engine();
+        ask(&mut before, at(1), Request::Create(spec.clone())).unwrap();
+        ask(&mut before, began, Request::Delete(id("m"))).unwrap();
+        before.poll(stop);
+        let Some(left) = before.get(&id("m")) else { return Ok(()) };
+        let (reached, deleting) = (reached_stages(&before, &id("m")), left.deleting.as_ref().map(|left| left.since));
+        prop_assert_eq!(deleting, Some(began));
+        let mut after = engine();
+        let adopt = Request::Adopt { spec, created: at(1), reached, hardware: None, deleting };
+        let (mut lines, mut cursor) = (vec![Line::State(after.state())], after.journal().end());
+        ask(&mut after, stop, adopt.clone()).unwrap();
+        prop_assert_eq!(ask(&mut after, stop, Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+        prop_assert_eq!(before.digest(), after.digest());
+        prop_assert_eq!(before.next_deadline(), after.next_deadline());
+        // The generations differ by the stages, which the first one reached one by one.
+        let gone = |engine: &mut Watched| engine.poll(END).iter().map(|event| (event.at, event.kind.clone())).collect::<Vec<_>>();
+        prop_assert_eq!(gone(&mut before), gone(&mut after));
+        keep(&after, &mut cursor, &mut lines);
+        lines.push(Line::digest(&after));
+        let mut replay = Replay::default();
+        prop_assert!(lines.iter().try_for_each(|line| replay.play(line)).is_ok());
+        // A deletion that is over ends at once.
+        ask(&mut after, END, adopt).unwrap();
+        after.poll(END);
+        prop_assert!(after.get(&id("m")).is_none());
     }
 
     #[test]
@@ -331,7 +376,7 @@ proptest! {
         let mut after = engine();
         for name in &names {
             let reached = reached_stages(&before, &id(name));
-            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached, hardware: None };
+            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached, hardware: None, deleting: None };
             ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
         }
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -600,7 +645,7 @@ proptest! {
                         name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
                     });
                     let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
-                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog }).unwrap();
+                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None }).unwrap();
                     is_there = true;
                 }
                 1 => {
@@ -692,7 +737,7 @@ proptest! {
         let adopt = Request::Adopt {
             spec,
             created: time(created),
-            reached: BTreeMap::from([("vm".into(), time(reached))]), hardware: None,};
+            reached: BTreeMap::from([("vm".into(), time(reached))]), hardware: None, deleting: None };
         ask(&mut engine, time(now), adopt).unwrap();
         engine.poll(time(poll));
         let _ = ask(&mut engine, time(now), Request::Retry(id("m"), "node".into()));

@@ -32,8 +32,9 @@ fn put(limits: Limits) -> Request {
     };
     let instance_types = TYPES.map(instance_type).into();
     Request::PutCatalog {
+        clock: None,
         id: catalog_id(),
-        catalog: Box::new(Catalog { instance_types, limits, images: vec![] }),
+        catalog: Box::new(Catalog { instance_types, limits, ..Catalog::default() }),
     }
 }
 
@@ -42,7 +43,7 @@ fn spec(name: &str, instance_type: &str) -> ResourceSpec {
         catalog: "north".into(),
         instance_type: Some(instance_type.into()),
         zone: Some(if name < "d" { "a" } else { "b" }.into()),
-        deletion: Latency::ZERO,
+        deletion: Some(Latency::ZERO),
         ..ResourceSpec::new(id(name))
     }
 }
@@ -207,6 +208,7 @@ fn what_was_there_before_counts_and_is_never_refused() {
             created: at(0),
             reached: BTreeMap::new(),
             hardware: None,
+            deleting: None,
         };
         assert_eq!(ask(&mut engine, at(1), adopt), Ok(Outcome::Accepted));
     }
@@ -267,7 +269,7 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(&mut engine, at(0), Request::Create(spec("a"))).unwrap();
     let default = ResourceId::catalog(id("m").account, Catalog::DEFAULT);
     let catalog = Box::new(Catalog { limits: instances(1), ..Catalog::default() });
-    ask(&mut engine, at(1), Request::PutCatalog { id: default.clone(), catalog }).unwrap();
+    ask(&mut engine, at(1), Request::PutCatalog { id: default.clone(), catalog, clock: None }).unwrap();
     ask(&mut engine, at(1), Request::Create(spec("b"))).unwrap_err();
     // Without the catalog there is no limit.
     ask(&mut engine, at(2), Request::Delete(default)).unwrap();

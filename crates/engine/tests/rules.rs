@@ -11,7 +11,8 @@ use crate::cloud::{
 use nephele_engine::{
     Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Footprint,
     Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId,
-    ResourceKind, ResourceSpec, Room, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState, Zone,
+    ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState,
+    Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -63,7 +64,7 @@ fn stages_say_where_they_stand() {
         stages,
         [
             ("vm", StageState::Reached { at: at(2) }),
-            ("node", StageState::Running { since: at(2), due: at(4) }),
+            ("node", StageState::Running { since: at(2), due: Some(at(4)) }),
             ("etcd", StageState::Blocked),
             ("api-server", StageState::Blocked),
         ]
@@ -118,7 +119,7 @@ fn labels_owner_and_deletion_may_change_while_stages_go_on() {
     let changed = ResourceSpec {
         labels: BTreeMap::from([("team".to_owned(), "blue".to_owned())]),
         owner: Some(id("set")),
-        deletion: fixed(1),
+        deletion: Some(fixed(1)),
         ..machine("m", &fixed(5))
     };
     assert_eq!(ask(&mut engine, at(1), Request::Create(changed.clone())), Ok(Outcome::Accepted));
@@ -231,8 +232,13 @@ fn stages_that_cannot_be_walked_are_refused() {
     ];
     for stages in cases {
         let spec = ResourceSpec { stages, ..machine("m", &latency) };
-        let adopt =
-            Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new(), hardware: None };
+        let adopt = Request::Adopt {
+            spec: spec.clone(),
+            created: at(0),
+            reached: BTreeMap::new(),
+            hardware: None,
+            deleting: None,
+        };
         for request in [Request::Create(spec), adopt] {
             assert_eq!(ask(&mut engine(), at(0), request), Err(CloudError::InvalidStage(id("m"))));
         }
@@ -264,7 +270,7 @@ fn catalog(instance_types: &[&str]) -> Catalog {
 
 fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
     let id = ResourceId::catalog(id("m").account, name);
-    let put = ask(engine, at(0), Request::PutCatalog { id, catalog: Box::new(catalog) });
+    let put = ask(engine, at(0), Request::PutCatalog { id, catalog: Box::new(catalog), clock: None });
     assert_eq!(put, Ok(Outcome::Accepted));
 }
 
@@ -383,8 +389,13 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     for (noted, expected) in [(Some(made.clone()), made), (None, Hardware::default())] {
         let mut engine = crate::cloud::engine();
         put(&mut engine, "north", catalog(&["m.small"]));
-        let adopt =
-            Request::Adopt { spec: spec.clone(), created: at(0), reached: BTreeMap::new(), hardware: noted };
+        let adopt = Request::Adopt {
+            spec: spec.clone(),
+            created: at(0),
+            reached: BTreeMap::new(),
+            hardware: noted,
+            deleting: None,
+        };
         ask(&mut engine, at(1), adopt).unwrap();
         assert_eq!(engine.get(&id("1")).unwrap().hardware, expected);
     }
@@ -444,7 +455,7 @@ fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
     let catalog_id = ResourceId::catalog(id("m").account, "north");
     let create = Request::Create(ResourceSpec { id: catalog_id.clone(), ..machine("m", &fixed(1)) });
     assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(catalog_id)));
-    let put = Request::PutCatalog { id: id("m"), catalog: Box::default() };
+    let put = Request::PutCatalog { id: id("m"), catalog: Box::default(), clock: None };
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
@@ -518,7 +529,8 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
     let mut engine = small_cloud();
     for name in ["1", "2"] {
         let spec = placed(name, "a", "m.large");
-        let adopt = Request::Adopt { spec, created: at(0), reached: BTreeMap::new(), hardware: None };
+        let adopt =
+            Request::Adopt { spec, created: at(0), reached: BTreeMap::new(), hardware: None, deleting: None };
         assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(
@@ -560,6 +572,7 @@ fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
         created: at(0),
         reached: reached_before.clone(),
         hardware: None,
+        deleting: None,
     };
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
@@ -582,6 +595,7 @@ fn resource_is_not_adopted_as_created_in_the_future() {
         created: at(1000),
         reached: BTreeMap::new(),
         hardware: None,
+        deleting: None,
     };
     ask(&mut engine, at(3), adopt).unwrap();
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
@@ -641,7 +655,7 @@ fn what_goes_or_is_not_there_is_not_updated() {
     let mut engine = engine();
     let none = CloudError::NotFound(id("m"));
     assert_eq!(ask(&mut engine, at(0), update("one", 0, fixed(5))), Err(none));
-    let spec = ResourceSpec { deletion: fixed(50), ..machine("m", &Latency::ZERO) };
+    let spec = ResourceSpec { deletion: Some(fixed(50)), ..machine("m", &Latency::ZERO) };
     ask(&mut engine, at(1), Request::Create(spec)).unwrap();
     engine.poll(at(2));
     ask(&mut engine, at(3), update("one", 3, fixed(5))).unwrap();
@@ -656,7 +670,7 @@ fn what_goes_or_is_not_there_is_not_updated() {
 #[test]
 fn what_was_due_before_an_operation_happens_before_it() {
     let mut engine = engine();
-    let spec = ResourceSpec { deletion: fixed(1), ..machine("m", &fixed(2)) };
+    let spec = ResourceSpec { deletion: Some(fixed(1)), ..machine("m", &fixed(2)) };
     ask(&mut engine, at(0), Request::Create(spec)).unwrap();
     ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
     assert_eq!(engine.poll(at(9)), [event(2, 2, reached("vm")), event(4, 4, EventKind::Deleted)]);
@@ -712,6 +726,29 @@ fn draws_of_a_seed_never_change() {
     assert_eq!(ends, [12_521, 24_913, 36_190, 37_729]);
     let digest: String = engine.digest()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(digest, "dca10db0896b5524");
+}
+
+/// The seed of a catalog is the key of the draws of its own resources only, whatever the seed of the cloud.
+#[test]
+fn seed_of_a_catalog_is_that_of_what_is_made_from_it() {
+    let ends = |seed: &str, catalog: &str| {
+        let mut engine = Watched::new(Config::default(), seed);
+        let seeded = Catalog { seed: Some(Seed::new("amber-otter-lamp")), ..Catalog::default() };
+        put(&mut engine, "seeded", seeded);
+        put(&mut engine, "plain", Catalog::default());
+        let latency = Latency::Jittered { base: Duration::from_secs(10), fraction: 0.5 };
+        let spec = ResourceSpec { catalog: catalog.into(), ..machine("m", &latency) };
+        ask(&mut engine, at(0), Request::Create(spec)).unwrap();
+        let mut ends: Vec<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
+        ask(&mut engine, at(1000), Request::Delete(id("m"))).unwrap();
+        ends.extend(engine.poll(at(2000)).iter().map(|event| event.at.as_millis()));
+        ends
+    };
+    let golden = [12_521, 24_913, 36_190, 37_729];
+    assert_eq!(ends("amber-otter-lamp", "plain")[..4], golden);
+    assert_eq!(ends("amber-otter-lamp", "seeded"), ends("amber-otter-lamp", "plain"));
+    assert_eq!(ends("another", "seeded"), ends("amber-otter-lamp", "plain"));
+    assert_ne!(ends("another", "plain"), ends("amber-otter-lamp", "plain"));
 }
 
 #[test]
@@ -843,7 +880,7 @@ fn backend_that_was_there_before_a_restart_is_in_service_again_when_it_is_regist
     let mut engine = balanced();
     let reached = ["vm", "node", "etcd"].map(|stage| (stage.into(), at(3))).into();
     let spec = machine("n", &fixed(2));
-    let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None };
+    let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None };
     ask(&mut engine, at(9), adopt).unwrap();
     ask(&mut engine, at(9), register("l", "n", "etcd")).unwrap();
     assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(9), up("n"))]);
@@ -893,7 +930,7 @@ fn load_balancer_keeps_its_endpoint_and_leads_nowhere_once_its_deletion_begins()
         let endpoint = Some(Endpoint { host: "10.0.0.1".into(), port });
         Request::Create(ResourceSpec {
             endpoint,
-            deletion: fixed(5),
+            deletion: Some(fixed(5)),
             ..ResourceSpec::new(load_balancer("l"))
         })
     };
@@ -956,9 +993,9 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.owner = Some(id("set")), &[]),
         digest(&|spec| drop(spec.labels.insert("a".into(), "b".into())), &[]),
         digest(&|spec| spec.stages[3].after.clear(), &[]),
-        digest(&|spec| spec.stages[3].latency = fixed(9), &[]),
+        digest(&|spec| spec.stages[3].latency = Some(fixed(9)), &[]),
         digest(&|spec| spec.stages[3].failure = Odds::new(0.1), &[]),
-        digest(&|spec| spec.deletion = fixed(9), &[]),
+        digest(&|spec| spec.deletion = Some(fixed(9)), &[]),
         digest(&same, &[Request::Delete(id("m"))]),
         digest(&same, &[Request::Create(machine("n", &fixed(2)))]),
         digest(&same, &[Request::Create(ResourceSpec::new(load_balancer("l")))]),
@@ -984,7 +1021,7 @@ fn operation_is_called_what_clouds_call_it() {
     assert_eq!(verb(deregister("m", "n")), "DeregisterBackend");
     let catalog = ResourceId::catalog("default", "north");
     assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
-    assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default() }), "PutCatalog");
+    assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default(), clock: None }), "PutCatalog");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use tracing::warn;
 use crate::context::Context;
 use crate::offer::catalog;
 use crate::pace::Pace;
+use crate::simulated_cloud::clock;
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
@@ -51,7 +52,10 @@ pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc
     let told = match (&found, all.get(&key)) {
         (None, None) => return None,
         (Some(found), Some(known)) if found.spec == known.spec => return Some(found.clone()),
-        (Some(found), _) => context.cloud.put_catalog(namespace, name, catalog(&found.spec)),
+        (Some(found), _) => {
+            let former = found.status.as_ref().and_then(|status| clock::history(status.clock.as_ref()?));
+            context.cloud.put_catalog(namespace, name, catalog(&found.spec), former)
+        }
         (None, Some(_)) => context.cloud.delete_catalog(namespace, name),
     };
     match (told, &found) {

@@ -8,8 +8,11 @@ use std::sync::Arc;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
-use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Stock};
+use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Seed, Stock};
 use parking_lot::Mutex;
+
+use crate::simulated_cloud::clock;
+use crate::simulated_cloud::latency::latencies;
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -27,7 +30,8 @@ pub(crate) enum Location {
 }
 
 impl PartialEq for Location {
-    /// Ignores the status of a SimulatedCloud, and its limits: the cloud tells those that wait for room.
+    /// Ignores the status of a SimulatedCloud, and whatever takes effect without its machines: the cloud tells
+    /// those that wait for room, and draws itself.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BuiltIn, Self::BuiltIn) => true,
@@ -40,7 +44,16 @@ impl PartialEq for Location {
 
 /// The part of a SimulatedCloud that decides what a machine is made from.
 fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
-    let SimulatedCloudSpec { regions, instance_types, images, quotas: _, capacity: _ } = spec;
+    let SimulatedCloudSpec {
+        regions,
+        instance_types,
+        images,
+        quotas: _,
+        capacity: _,
+        seed: _,
+        latency: _,
+        clock: _,
+    } = spec;
     (regions, instance_types, images)
 }
 
@@ -111,6 +124,9 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
         instance_types: cloud.instance_types().iter().map(instance_type).collect(),
         images: cloud.images.iter().map(image).collect(),
         limits: limits(cloud),
+        latencies: latencies(&cloud.latency).0,
+        clock: clock::setting(&cloud.clock).0,
+        seed: Some(&cloud.seed).filter(|seed| !seed.is_empty()).map(Seed::new),
     }
 }
 

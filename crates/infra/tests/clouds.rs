@@ -232,3 +232,120 @@ async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_
     assert_eq!(status.failure_domain, "c");
     world.stop().await;
 }
+
+fn slow_deletions(duration: &str) -> SimulatedCloud {
+    let mut cloud = cloud("default", &[], &[]);
+    let delete = json!({ "delete": { "fixed": { "duration": duration } } });
+    cloud.spec.latency = serde_json::from_value(delete).expect("a latency");
+    cloud
+}
+
+/// The object stays until the deletion is over, also after a restart. An hour has not passed in a test; a restart with
+/// another duration draws it again.
+#[tokio::test]
+async fn a_slow_deletion_keeps_its_object_and_goes_on_after_a_restart() {
+    let world = World::start(17_800);
+    world.api.create(&slow_deletions("1h")).await;
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    world.ready(&machine).await;
+    world.api.delete::<InMemoryMachine>("cp").await;
+    let is_noted = |object: &InMemoryMachine| object.deletion().is_some();
+    let object = world.api.eventually("cp", "to record the deletion", is_noted).await;
+    let message = "Waiting for the deletion of the simulated machine";
+    let says = |object: &InMemoryMachine| {
+        let said = object.status.iter().flat_map(|status| &status.conditions);
+        said.clone().any(|condition| condition.message == message)
+    };
+    world.api.eventually("cp", "to say what it waits for", says).await;
+    let since = object.deletion();
+
+    let world = world.restart().await;
+    let is_deleting = |cloud: &nephele_cloud::Cloud| {
+        cloud.observe_machine(&World::machine_id("demo", "cp")).is_some_and(|seen| seen.deleting)
+    };
+    world.until("the machine is being deleted again", is_deleting).await;
+    let object = world.api.get::<InMemoryMachine>("cp").await;
+    assert_eq!(object.deletion(), since);
+
+    let api = world.stop().await;
+    let patch = json!({ "spec": slow_deletions("1ms").spec });
+    api.patch::<SimulatedCloud>("default", &patch).await;
+    let world = World::over(api, crate::world::Setup::at(17_800));
+    world.api.eventually_gone::<InMemoryMachine>("cp").await;
+    assert!(!is_deleting(&world.cloud));
+    world.stop().await;
+}
+
+fn with_clock(clock: &serde_json::Value) -> serde_json::Value {
+    let mut spec = cloud("default", &[], &[]).spec;
+    spec.latency =
+        serde_json::from_value(json!({ "vm": { "fixed": { "duration": "1h" } } })).expect("a latency");
+    spec.clock = serde_json::from_value(clock.clone()).expect("a clock");
+    json!({ "spec": spec })
+}
+
+/// The clock of a cloud lets an hour pass at once, and holds what comes then until there is a step. The status shows it,
+/// and a restart does not carry it out again.
+#[tokio::test]
+async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
+    let world = World::start(17_900);
+    world.api.create(&cloud("default", &[], &[])).await;
+    world.api.patch::<SimulatedCloud>("default", &with_clock(&json!({ "paused": true, "steps": 5 }))).await;
+    let shows = |clock: serde_json::Value| {
+        move |object: &SimulatedCloud| {
+            let shown = object.status.as_ref().and_then(|status| status.clock.as_ref());
+            shown.is_some_and(|shown| {
+                (shown.paused, shown.steps, shown.ahead.as_str())
+                    == (
+                        clock["paused"].as_bool(),
+                        clock["steps"].as_i64(),
+                        clock["ahead"].as_str().unwrap_or("0s"),
+                    )
+            })
+        }
+    };
+    let clock = json!({ "paused": true, "steps": 5 });
+    world.api.eventually("default", "to show the pause", shows(clock)).await;
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let reached = |count: usize| {
+        move |cloud: &nephele_cloud::Cloud| {
+            let seen = cloud.observe_machine(&World::machine_id("demo", "cp"));
+            seen.is_some_and(|seen| {
+                seen.stages.keys().filter(|stage| seen.reached(**stage).is_some()).count() == count
+            })
+        }
+    };
+    world.until("the machine exists", reached(0)).await;
+    let clock = json!({ "paused": true, "steps": 5, "ahead": "3600s" });
+    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
+    // The other stages take no time, so they end at the same time as the first one.
+    world.until("an hour has passed", reached(4)).await;
+    world.api.eventually("default", "to show the leap", shows(clock.clone())).await;
+    world.ready(&machine).await;
+
+    let second = world.machine(&objects::control_plane("demo", "cp-2")).await;
+    world.bootstrap("cp-2").await;
+    let world = world.restart().await;
+    let stages = |cloud: &nephele_cloud::Cloud| {
+        let seen = cloud.observe_machine(&World::machine_id("demo", "cp-2"))?;
+        Some(seen.stages.keys().filter(|stage| seen.reached(**stage).is_some()).count())
+    };
+    world.until("the second machine exists", |cloud| stages(cloud).is_some()).await;
+    world.api.eventually("default", "to show the same clock", shows(clock)).await;
+    assert_eq!(stages(&world.cloud), Some(0), "neither the leap nor the steps are repeated");
+    let clock = json!({ "paused": true, "steps": 6, "ahead": "3600s" });
+    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
+    world.until("one stage has passed", |cloud| stages(cloud) == Some(1)).await;
+    world.api.eventually("default", "to show the step", shows(clock)).await;
+    assert_eq!(stages(&world.cloud), Some(1));
+    let clock = json!({ "paused": false, "steps": 6, "ahead": "3600s" });
+    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
+    world.ready(&second).await;
+    world.stop().await;
+}

@@ -26,6 +26,7 @@ use crate::{
         certificate::{CertificateError, self_signed},
         diagnostics::{self, Verbosity},
         health,
+        journal::{self, RunningCloud},
         reviews::Reviews,
         serve::serve,
     },
@@ -48,7 +49,8 @@ const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 /// The part of that time for open connections to workload clusters. Watches never end by themselves.
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Tasks that only the leader runs.
-const CONTROLLER_TASKS: [&str; 3] = ["infrastructure controllers", "hooks of machines", "IPAM controllers"];
+const CONTROLLER_TASKS: [&str; 4] =
+    ["infrastructure controllers", "scenario controller", "hooks of machines", "IPAM controllers"];
 /// The task that keeps the journal of the cloud in a file.
 const JOURNAL_TASK: &str = "journal";
 /// The reporting controller of Events.
@@ -115,6 +117,8 @@ pub struct Manager {
     /// TLS of the diagnostics; `None` for plain HTTP.
     diagnostics_tls: Option<TlsAcceptor>,
     verbosity: Option<Verbosity>,
+    /// The cloud, once this manager runs one.
+    running_cloud: RunningCloud,
     webhooks: Option<Webhooks>,
     runtime_extension: Option<RuntimeExtension>,
 }
@@ -175,6 +179,7 @@ impl Manager {
             hook_metrics,
             readiness,
             verbosity: None,
+            running_cloud: RunningCloud::default(),
         })
     }
 
@@ -226,8 +231,8 @@ impl Manager {
             let mut tasks = Tasks::default();
             let fence = self.fence.clone();
             let events = self.serve(&mut tasks, &stops);
-            let mut cloud = None;
-            let result = self.work(&mut tasks, &stops, &shutdown, events, &mut cloud).await;
+            let cloud = self.running_cloud.clone();
+            let result = self.work(&mut tasks, &stops, &shutdown, events).await;
             let patience = if let Err(error) = &result {
                 fence.close();
                 error!(error = %nephele_kit::chain(error), "Stopping at once");
@@ -236,7 +241,10 @@ impl Manager {
                 info!("Stopping");
                 CONTROLLERS_DRAIN_MAX
             };
-            if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud, &fence, patience)).await.is_err() {
+            if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud.get().cloned(), &fence, patience))
+                .await
+                .is_err()
+            {
                 warn!(tasks = ?tasks.names(), "Some tasks did not stop in time");
             }
             fence.close();
@@ -257,7 +265,8 @@ impl Manager {
             let router = match &tls {
                 Some(_) => {
                     let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
-                    diagnostics::authorized(router.merge(debug), Reviews::new(self.reviews_client.clone()))
+                    let router = router.merge(debug).merge(journal::router(self.running_cloud.clone()));
+                    diagnostics::authorized(router, Reviews::new(self.reviews_client.clone()))
                 }
                 None => router,
             };
@@ -290,7 +299,6 @@ impl Manager {
         stops: &Stops,
         shutdown: &CancellationToken,
         events: Events,
-        running_cloud: &mut Option<Cloud>,
     ) -> Result<(), RunError> {
         let Self {
             config,
@@ -302,6 +310,7 @@ impl Manager {
             ipam_metrics,
             hook_metrics,
             readiness,
+            running_cloud,
             ..
         } = self;
         let client = fence.guard(self.client);
@@ -336,7 +345,7 @@ impl Manager {
         }
         if config.roles.infrastructure {
             let cloud = start_cloud(network, &config, &services, &registry, tasks)?;
-            *running_cloud = Some(cloud.clone());
+            let cloud = running_cloud.get_or_init(|| cloud).clone();
             let settings = nephele_infra::Settings {
                 watch_namespace: config.namespace.clone(),
                 watch_filter: config.watch_filter.clone(),
@@ -353,6 +362,14 @@ impl Manager {
             );
             tasks.spawn("hooks of machines", ask);
             let hooks = Arc::new(hooks);
+            let scenarios = nephele_scenario::Settings {
+                watch_namespace: config.namespace.clone(),
+                watch_filter: config.watch_filter.clone(),
+                concurrency: config.cluster_concurrency,
+            };
+            let controller =
+                nephele_scenario::run(client.clone(), services.clone(), scenarios, stops.controllers.clone());
+            tasks.spawn("scenario controller", controller);
             let controllers =
                 nephele_infra::run(client, cloud, hooks, services, settings, stops.controllers.clone());
             tasks.spawn("infrastructure controllers", controllers);

@@ -129,8 +129,9 @@ async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
 async fn diagnostics_are_encrypted_and_ask_for_a_token() {
     let options = Options { insecure_diagnostics: false, ..options() };
     let manager = Running::start(options, &ManagementApi::start().client());
-    let (status, body) = fetch_by_tls(manager.diagnostics, "/metrics").await;
-    assert_eq!((status, body.as_str()), (401, ""));
+    for path in ["/metrics", "/journal"] {
+        assert_eq!(fetch_by_tls(manager.diagnostics, path).await, (401, String::new()), "{path}");
+    }
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
 }
@@ -145,7 +146,7 @@ async fn without_protection_there_are_metrics_and_nothing_else() {
     let task = tokio::spawn(manager.run(shutdown.clone()));
     assert_eq!(fetch(diagnostics, "/metrics").await.0, 200);
     // A served path that allows only PUT answers 405.
-    for path in ["/debug/flags/v", "/debug/pprof/", "/"] {
+    for path in ["/journal", "/debug/flags/v", "/debug/pprof/", "/"] {
         assert_eq!(fetch(diagnostics, path).await.0, 404, "{path}");
     }
     shutdown.cancel();

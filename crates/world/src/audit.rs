@@ -87,7 +87,8 @@ pub(crate) struct Auditor {
     nodes: BTreeMap<String, NodeIdentity>,
     /// How long a machine took to boot, by its cluster, its set and its number in the set.
     boots: BTreeMap<(ClusterKey, String, i64), SignedDuration>,
-    /// The namespaces in which a fault has kept machines from booting: there they take as long as the fault lasts.
+    /// The namespaces in which a fault has kept machines from booting, or whose cloud had another clock or seed: there
+    /// machines do not take as long as was drawn before.
     held: BTreeSet<String>,
 }
 
@@ -268,7 +269,7 @@ impl Auditor {
 }
 
 impl Auditor {
-    /// From now on a fault keeps machines of this namespace from booting.
+    /// From now on machines of this namespace do not take as long to boot as was drawn before.
     pub(crate) fn hold(&mut self, namespace: &str) {
         self.held.insert(namespace.to_owned());
     }

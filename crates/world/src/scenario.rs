@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The number of cluster names in a world. It is small, so that names are reused.
 pub const CLUSTERS: u8 = 4;
 
+/// The rates of clocks of clouds.
+pub const CLOCK_RATES: [&str; 5] = ["0.1", "1", "3.7", "10", "1000"];
+
 /// A world, before it is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
@@ -131,6 +134,25 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stock: Option<u8>,
     },
+    /// The SimulatedCloud of a cluster's namespace gets this clock, this seed and slow deletions. When the world settles,
+    /// its clock goes at its usual rate and deletions take no time.
+    Clock {
+        /// The number of the cluster.
+        cluster: u8,
+        /// Which of [`CLOCK_RATES`] it has.
+        rate: u8,
+        /// Whether it stands still.
+        paused: bool,
+        /// Its counter of steps.
+        steps: u8,
+        /// Its total of time ahead, in seconds.
+        ahead: u8,
+        /// The longest time that a deletion takes, in seconds.
+        deletion: u8,
+        /// Its seed, if it has one of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u8>,
+    },
     /// A client of a workload cluster writes an object.
     Note(u8),
     /// All managers stop in an orderly way, and others start.
@@ -177,6 +199,8 @@ enum Theme {
     Faults,
     /// Clouds have limits, which change while machines come and go.
     Limits,
+    /// Clouds have clocks that change while machines come and go.
+    Clocks,
 }
 
 impl Scenario {
@@ -184,7 +208,7 @@ impl Scenario {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
-        let theme = match draws.random_range(0..28_u8) {
+        let theme = match draws.random_range(0..31_u8) {
             0..4 => Theme::Anything,
             6..9 => Theme::Scopes,
             9..11 => Theme::Restores,
@@ -194,6 +218,7 @@ impl Scenario {
             19..21 => Theme::Moves,
             4..6 | 21..24 => Theme::Faults,
             24..27 => Theme::Limits,
+            27..30 => Theme::Clocks,
             _ => Theme::Sizes,
         };
         let trouble = draws.random_ratio(2, 3);
@@ -299,6 +324,22 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             };
             begin.into_iter().chain(busy).chain([end, step(draws), pause]).collect()
         }
+        Theme::Clocks => {
+            let begin = [clock(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
+            let busy = [Step::Wait(draws.random_range(1..40_000)), clock(cluster, draws), step(draws)];
+            let end = match draws.random_range(0..4_u8) {
+                0 => Step::Restart(Scope::All),
+                1 => Step::Kill,
+                2 => Step::Delete(cluster),
+                _ => clock(cluster, draws),
+            };
+            let wait = Step::Wait(draws.random_range(1..40_000));
+            begin
+                .into_iter()
+                .chain(busy)
+                .chain([end, wait, clock(cluster, draws), step(draws), pause])
+                .collect()
+        }
         Theme::Moves => {
             let before = [
                 Step::Restart(Scope::All),
@@ -346,6 +387,18 @@ fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         vcpus: limit(24),
         load_balancers: limit(3),
         stock: limit(12),
+    }
+}
+
+fn clock(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    Step::Clock {
+        cluster,
+        rate: draws.random_range(0..5),
+        paused: draws.random_ratio(1, 3),
+        steps: draws.random_range(0..6),
+        ahead: draws.random_range(0..60),
+        deletion: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..60) },
+        seed: draws.random_ratio(1, 4).then(|| draws.random_range(0..4)),
     }
 }
 
@@ -399,7 +452,8 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         31 => Step::FillDisk(draws.random_ratio(2, 3)),
         32..34 => fault(cluster, draws),
         34 => limit(cluster, draws),
-        35..40 => Step::Wait(draws.random_range(1..20_000)),
+        35 => clock(cluster, draws),
+        36..40 => Step::Wait(draws.random_range(1..20_000)),
         _ => Step::Settle,
     }
 }

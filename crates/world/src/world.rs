@@ -42,7 +42,7 @@ use crate::fault;
 use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
-use crate::scenario::{CLUSTERS, Scenario, Scope, Step};
+use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
 use crate::settled::{Asked, shares_endpoint, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
@@ -284,7 +284,19 @@ impl<'a> World<'a> {
                 let quotas =
                     json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
                 let capacity = stock.map(|count| json!([{ "count": count }]));
-                self.limit(&key(cluster).0, &json!({ "quotas": quotas, "capacity": capacity })).await;
+                self.change_cloud(&key(cluster).0, &json!({ "quotas": quotas, "capacity": capacity })).await;
+            }
+            Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
+                let namespace = key(cluster).0;
+                self.auditor.hold(&namespace);
+                let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
+                let ahead = format!("{ahead}s");
+                let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
+                let latency =
+                    json!({ "delete": { "uniform": { "min": "0s", "max": format!("{deletion}s") } } });
+                let seed = seed.map(|seed| format!("seed-{seed}"));
+                let spec = json!({ "clock": clock, "latency": latency, "seed": seed });
+                self.change_cloud(&namespace, &spec).await;
             }
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
@@ -393,7 +405,7 @@ impl<'a> World<'a> {
     }
 
     /// Changes the default SimulatedCloud of a namespace, and creates it before if it does not exist.
-    async fn limit(&mut self, namespace: &str, spec: &Value) {
+    async fn change_cloud(&mut self, namespace: &str, spec: &Value) {
         let clouds = self.api_in::<SimulatedCloud>(namespace);
         if clouds.get_opt(DEFAULT_NAME).await.expect("an answer").is_none() {
             let cloud = SimulatedCloud::new(DEFAULT_NAME, SimulatedCloudSpec::default());
@@ -403,13 +415,15 @@ impl<'a> World<'a> {
         self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
     }
 
-    /// Removes all limits.
+    /// Removes all limits and slow deletions, and lets all clocks go on at their usual rate.
     async fn lift(&mut self) {
         for cluster in 0..2 {
             let namespace = key(cluster).0;
             let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
             if cloud.expect("an answer").is_some() {
-                self.limit(&namespace, &json!({ "quotas": null, "capacity": null })).await;
+                let clock = json!({ "rate": null, "paused": null });
+                let spec = json!({ "quotas": null, "capacity": null, "clock": clock, "latency": null });
+                self.change_cloud(&namespace, &spec).await;
             }
         }
     }

@@ -186,6 +186,15 @@ fn of_kind(kind: &str) -> Vec<Value> {
             gauge("status_matched", "How many operations it has matched.", &["status", "matched"]),
             gauge("status_hits", "How many operations it has hit.", &["status", "hits"]),
         ],
+        "Scenario" => vec![json!({
+            "name": "status_phase",
+            "help": "Whether the scenario runs, and how it ended.",
+            "each": { "type": "StateSet", "stateSet": {
+                "path": ["status", "phase"],
+                "labelName": "phase",
+                "list": ["Pending", "Running", "Passed", "Failed"],
+            } },
+        })],
         "SimulatedCloud" => vec![gauge("status_zones", "The number of zones.", &["status", "zones"])],
         _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
             .into_iter()

@@ -30,6 +30,7 @@ pub(crate) fn right(kind: &Kind) -> Value {
             json!({"clientConfig": {"service": {"namespace": "a", "name": "a"}}})
         }
         ("Fault", _) => json!({"effect": {"fail": {"reason": "Throttled"}}}),
+        ("Scenario", _) => json!({"steps": [{"say": "hello"}]}),
         (template, _) if template.ends_with("Template") => json!({"template": {"spec": {}}}),
         _ => json!({}),
     }
@@ -43,11 +44,17 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("[KMGTPE]i", "1"),
         ("(Ki|Mi|Gi", "1Gi"),
         ("^[a-z0-9]([-a-z0-9]*", "a"),
+        ("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a"),
+        ("^[a-z0-9.-]+/v", "cluster.x-k8s.io/v1beta2"),
+        ("^[A-Za-z0-9_-]+(", "status"),
+        ("^[A-Za-z0-9]([-A-Za-z0-9_./]*", "Ready"),
+        ("^v(0|", "v1.36.0"),
         ("^[a-z0-9]([-a-z0-9.]*", "example.com/device"),
         ("^([a-z0-9]([-a-z0-9]*", "Ready"),
         ("^[a-zA-Z]", "A"),
         ("^[A-Za-z]", "A"),
         (r"^1\.(0|", "1.36"),
+        (r"^(0\.0[1-9]", "0.5"),
         ("^https://", "https://extension.example"),
         ("^/", "/"),
         ("^[A-Za-z0-9]([-A-Za-z0-9_.]*", "a"),
@@ -75,9 +82,28 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
             json!({"providerIDList": ["in-memory://machine"]})
         }
         "exactly one effect has to be set"
+        | "exactly one distribution has to be set"
         | "exactly one of url and service has to be set"
         | "exactly one of down, error, latency and cutWatches has to be set"
         | "exactly one of alarm and noLeader has to be set" => json!({}),
+        "exactly one action has to be set" | "exactly one of count, atLeast and atMost has to be set" => {
+            json!({})
+        }
+        "exactly one of cluster, machines and object has to be set" => {
+            json!({"within": "1s", "during": "1s"})
+        }
+        "condition has to be set with cluster, and only then" => {
+            json!({"cluster": "a", "within": "1s", "during": "1s"})
+        }
+        "status can only be set with cluster" => {
+            json!({"machines": {"count": 1}, "status": "True", "within": "1s", "during": "1s"})
+        }
+        "machineDeployment and machinePool can only be set with the kind Cluster" => {
+            json!({"kind": "MachineDeployment", "name": "a", "replicas": 1, "machinePool": "a"})
+        }
+        "only one of machineDeployment and machinePool can be set" => {
+            json!({"kind": "Cluster", "name": "a", "replicas": 1, "machineDeployment": "a", "machinePool": "a"})
+        }
         "verbs and resources cannot be set with down" => json!({"down": {}, "verbs": ["get"]}),
         "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
         "match.operations can only be set with the effects fail and delay" => {
@@ -85,6 +111,11 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         }
         "budget.count can be at most 100, except with the effects fail and delay" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
+        }
+        "uniform.min must be at most uniform.max" => json!({"min": "1m", "max": "59s"}),
+        "lognormal.median must be at most lognormal.p99" => json!({"median": "1h", "p99": "59m"}),
+        "triangular.mode must be between triangular.min and triangular.max" => {
+            json!({"min": "1s", "mode": "10s", "max": "9s"})
         }
         "each combination of instanceType and zone is listed once" => json!([{"count": 1}, {"count": 2}]),
         "a failure domain has a name of 1 to 256 characters" => json!({"": {"controlPlane": true}}),
@@ -130,8 +161,11 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("CloudExtensionConfig", "", "….matchLabels.key", Entry::Anything),
     ("Fault", "", "….matchExpressions[0].values[0]", Entry::Anything),
     ("Fault", "", "….matchLabels.key", Entry::Anything),
+    ("Scenario", "", "….matchExpressions[0].values[0]", Entry::Anything),
+    ("Scenario", "", "….matchLabels.key", Entry::Anything),
     // These are written by controllers, so any value is accepted.
     ("Pool", "", "status.allocator.revision", Entry::Anything),
+    ("Scenario", "", "status.observedGeneration", Entry::Anything),
     ("Pool", "", "status.ipAddresses.free", Entry::Anything),
     ("Pool", "", "status.ipAddresses.outOfRange", Entry::Anything),
     ("Pool", "", "status.ipAddresses.total", Entry::Anything),

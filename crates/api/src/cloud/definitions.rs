@@ -21,6 +21,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
         // What goes wrong is tried out in one place. Moved clusters get away from it.
         finished(&v1alpha1::Fault::crd(), Objects::Stay),
+        // As what it breaks.
+        finished(&v1alpha1::Scenario::crd(), Objects::Stay),
         finished(&v1alpha1::SimulatedCloud::crd(), Objects::Move),
     ]
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  v1alpha1 ── SimulatedCloud ◀── cloudRef ── InMemoryCluster
-//!           └─ CloudExtensionConfig: extensions to call before creation and after deletion of machines
+//!           ├─ CloudExtensionConfig: extensions to call before creation and after deletion of machines
+//!           └─ Scenario ──makes──▶ Fault: what goes wrong, and in which order
 //! ```
 
 mod definitions;

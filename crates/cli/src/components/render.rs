@@ -44,11 +44,13 @@ const INFRASTRUCTURE: Files = Files {
         ),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_faults.yaml"),
+        include_str!("../../../../config/crd/bases/cloud.nephele.dev_scenarios.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
     ],
     objects: &[
         include_str!("../../../../config/rbac/service_account.yaml"),
         include_str!("../../../../config/rbac/role.yaml"),
+        include_str!("../../../../config/rbac/scenario_role.yaml"),
         include_str!("../../../../config/rbac/leader_election_role.yaml"),
         include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
         include_str!("../../../../config/rbac/verbosity_role.yaml"),

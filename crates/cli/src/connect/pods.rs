@@ -15,10 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::interval;
 
 use super::target::{LeaseId, ManagerPod, Managers};
+use crate::diagnostics::MANAGER_PODS;
 use crate::exit::{Exit, Problem};
-
-/// The labels of the manager's pods, however it was installed.
-const LABELS: &str = "cluster.x-k8s.io/provider=infrastructure-in-memory,control-plane=controller-manager";
 
 /// How often leases are read for which several pods compete. A manager renews its lease as often.
 const LEASES_EVERY: Duration = Duration::from_secs(2);
@@ -35,12 +33,12 @@ pub(super) async fn follow(
         None => (Api::all(client.clone()), "all namespaces".to_owned()),
     };
     let permission = format!("list pods in {place} (or set --manager-namespace)");
-    let listed = api.list(&ListParams::default().labels(LABELS)).await;
+    let listed = api.list(&ListParams::default().labels(MANAGER_PODS)).await;
     let listed = listed.map_err(|error| Problem::request("find the manager's pod", &permission, error))?;
     if listed.items.is_empty() {
         let message = format!(
             "found no pod of Nephele's manager in {place}; is the infrastructure provider installed in this cluster? \
-             Its pods have the labels {LABELS}"
+             Its pods have the labels {MANAGER_PODS}"
         );
         return Err(Problem::new(Exit::NotFound, message).into());
     }
@@ -52,7 +50,7 @@ pub(super) async fn follow(
 
 async fn publish(client: Client, api: Api<Pod>, sender: latest::Sender<Managers>) {
     let (store, writer) = reflector::store();
-    let config = watcher::Config::default().labels(LABELS);
+    let config = watcher::Config::default().labels(MANAGER_PODS);
     let mut events = reflector(writer, watch(api, config)).default_backoff().boxed();
     let mut leases = interval(LEASES_EVERY);
     let mut listed = false;

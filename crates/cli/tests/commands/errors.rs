@@ -10,13 +10,14 @@ use tempfile::TempDir;
 use super::{expect, nephele, text};
 
 /// Commands for a management cluster.
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &["get", "clusters"],
     &["get", "clusters", "absent"],
     &["describe", "cluster", "absent"],
     &["connect", "--all"],
     &["connect", "absent"],
     &["doctor"],
+    &["journal", "show"],
     &["install", "--image", "registry.example/nephele:v1"],
     &["uninstall"],
 ];

@@ -138,6 +138,21 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     assert_eq!(listed.items.len(), 2);
     nodes(&client(text(&line, "/clusters/1/kubeconfig")).await, 6).await;
 
+    let shown = Command::new(env!("CARGO_BIN_EXE_nephele"))
+        .args([
+            "journal",
+            "show",
+            text(&line, "/journal"),
+            "--cluster",
+            "small",
+            "--operation",
+            "CreateInstance",
+        ])
+        .output()
+        .expect("it runs");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    assert_eq!(shown.matches("CreateInstance by infra\n").count(), 2, "{shown}");
+
     // A user scales the cluster.
     let management = client(text(&line, "/management/kubeconfig")).await;
     let clusters = Api::<Cluster>::namespaced(management.clone(), "default");

@@ -1,9 +1,13 @@
 use std::time::Duration;
 
-use nephele_engine::{Config, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime};
+use jiff::Timestamp;
+use nephele_engine::{
+    Config, Journal, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
+};
 use prometheus::{Histogram, HistogramOpts};
 
 use super::*;
+use crate::clock::CloudClock;
 
 /// A path of its own for a journal file and the previous file; both are removed at the end.
 struct Files(PathBuf);
@@ -125,4 +129,64 @@ async fn a_file_of_an_earlier_process_is_kept_once() {
     }
     let resources = |path: &Path| played(&lines(path)).1;
     assert_eq!((resources(&files.former()), resources(&files.0)), (2, 3));
+}
+
+#[test]
+fn recent_records_are_read_to_the_end_and_a_line_counts_those_that_are_missing() {
+    let driver = driver();
+    (1..=300).for_each(|number| create(&driver, number));
+    let clock = CloudClock::new(Arc::new(|| Timestamp::UNIX_EPOCH));
+    let read = |filter: JournalFilter, after| {
+        let over = CancellationToken::new();
+        let mut reader = RecentRecords::new(driver.clone(), clock.clone(), over, filter, after);
+        let mut sequences = Vec::new();
+        loop {
+            let lines = reader.read();
+            if lines.is_empty() {
+                return sequences;
+            }
+            sequences.extend(lines.iter().map(|line| (line.sequence, line.event.clone())));
+        }
+    };
+    let all = read(JournalFilter::default(), None);
+    assert_eq!((all.first().map(|line| line.0), all.last().map(|line| line.0)), (Some(1), Some(300)));
+    assert_eq!(read(JournalFilter::default(), Some(298)), [(299, String::new()), (300, String::new())]);
+    let elsewhere = JournalFilter { cluster: Some("other".into()), ..JournalFilter::default() };
+    assert_eq!(read(elsewhere.clone(), None), []);
+
+    let capacity = Journal::CAPACITY as u64;
+    (301..=capacity + 10).for_each(|number| create(&driver, number));
+    assert_eq!(
+        read(JournalFilter::default(), None)[0],
+        (11, String::new()),
+        "nobody asked for the first ten"
+    );
+    let missed = read(JournalFilter::default(), Some(3));
+    assert_eq!(missed[..2], [(10, "RecordsMissed".to_owned()), (11, String::new())]);
+    assert_eq!(read(elsewhere, Some(3)), [(10, "RecordsMissed".to_owned())]);
+}
+
+#[tokio::test]
+async fn reader_of_recent_records_waits_for_the_next_one_until_the_cloud_is_over() {
+    let (driver, over) = (driver(), CancellationToken::new());
+    create(&driver, 1);
+    let clock = CloudClock::new(Arc::new(|| Timestamp::UNIX_EPOCH));
+    let filter = JournalFilter { operation: Some("CreateLoadBalancer".into()), ..JournalFilter::default() };
+    let mut reader = RecentRecords::new(driver.clone(), clock, over.clone(), filter, None);
+    let expected = |sequence: u64| JournalLine {
+        sequence,
+        time: Timestamp::from_millisecond(sequence.cast_signed()).expect("in range"),
+        namespace: "default".into(),
+        cluster: "demo".into(),
+        kind: "LoadBalancer".into(),
+        operation: "CreateLoadBalancer".into(),
+        caller: "test".into(),
+        outcome: "Accepted".into(),
+        ..JournalLine::default()
+    };
+    assert_eq!(reader.next().await, [expected(1)]);
+    let (lines, ()) = tokio::join!(reader.next(), async { create(&driver, 2) });
+    assert_eq!(lines, [expected(2)]);
+    let (lines, ()) = tokio::join!(reader.next(), async { over.cancel() });
+    assert_eq!(lines, []);
 }

@@ -85,7 +85,7 @@ pub(crate) fn stage(name: &str, after: &[&str], latency: &Latency) -> StageSpec 
     StageSpec {
         name: name.into(),
         after: after.iter().map(|&name| name.into()).collect(),
-        latency: latency.clone(),
+        latency: Some(latency.clone()),
         failure: Odds::NEVER,
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn machine(name: &str, latency: &Latency) -> ResourceSpec {
             stage("etcd", &["node"], latency),
             stage("api-server", &["node"], latency),
         ],
-        deletion: latency.clone(),
+        deletion: Some(latency.clone()),
         ..ResourceSpec::new(id(name))
     }
 }

@@ -223,7 +223,7 @@ pub(super) async fn remove(
     if let Some(id) = id {
         match context.cloud.delete_load_balancer(id) {
             Ok(Deletion::Gone) => abandon(context, id),
-            Ok(Deletion::InProgress) => return Ok(Removal::InProgress),
+            Ok(Deletion::InProgress { .. }) => return Ok(Removal::InProgress),
             Err(error) => return Ok(Removal::Refused(error)),
         }
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
+use nephele_api::infrastructure::v1beta2::deletion;
 use nephele_api::infrastructure::v1beta2::origin::{DrawKey, MachineHardware, Origin};
 use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
@@ -19,6 +20,7 @@ use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
 
 use super::{Error, software};
+use crate::catalogs;
 use crate::claims;
 use crate::context::Context;
 use crate::notable;
@@ -112,6 +114,8 @@ pub(super) async fn provide(
     let object = held.as_ref().unwrap_or(object);
 
     let (id, role) = (spec.id.clone(), spec.role);
+    // A machine may be of another cloud than its cluster, when the cluster has moved.
+    catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
     let is_new = object.origin().is_none() && context.cloud.observe_machine(&id).is_none();
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
     let observed = made.and_then(|()| context.cloud.describe_machine(&id));
@@ -226,7 +230,10 @@ pub(super) async fn remove(
                 notable::instance_deleted(object, &context.events);
             }
         }
-        Some(Ok(Deletion::InProgress)) => return Ok(Removal::InProgress),
+        Some(Ok(Deletion::InProgress { since })) => {
+            note_deletion(object, context, since).await?;
+            return Ok(Removal::InProgress);
+        }
         Some(Err(error)) => return Ok(Removal::Refused(error)),
     }
     // Addresses are in use until their machine is gone.
@@ -236,6 +243,33 @@ pub(super) async fn remove(
         return Ok(Removal::Releasing(left));
     }
     Ok(Removal::Done)
+}
+
+/// Goes on with a deletion that began before a restart, and returns how far it is.
+pub(super) async fn resume_removal(
+    object: &InMemoryMachine,
+    context: &Context,
+    spec: MachineSpec,
+    since: Timestamp,
+) -> Result<Removal, Error> {
+    let id = spec.id.clone();
+    // The cloud has to know how long a deletion takes there.
+    catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
+    match context.cloud.resume_deletion(spec, since) {
+        Ok(()) => remove(object, context, Some(&id)).await,
+        Err(error) => Ok(Removal::Refused(error)),
+    }
+}
+
+/// Records that the deletion has begun, before the status says so: after a restart the deletion ends when it would have.
+async fn note_deletion(object: &InMemoryMachine, context: &Context, since: Timestamp) -> Result<(), Error> {
+    if object.deletion().is_some() {
+        return Ok(());
+    }
+    let mut wanted = object.clone();
+    wanted.instance_mut().deletion = Some(deletion::Deletion { time: MicroTime(since) });
+    let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
+    patched.map_err(Error::Patch).map(drop)
 }
 
 /// Removes the finalizer when nothing else is left.

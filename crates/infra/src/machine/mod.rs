@@ -11,7 +11,7 @@ mod validate;
 use std::sync::Arc;
 
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::Deletion;
+use nephele_cloud::{Deletion, MachineId};
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
@@ -127,28 +127,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             failed.map_or_else(|| Ok(waiting.outcome()), Err)
         }
         Plan::Remove(id) => {
-            let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
-                Removal::InProgress => {
-                    let message = "Waiting for the deletion of the simulated machine".to_owned();
-                    (message, Ok(Outcome::WaitingOn("deletion")))
-                }
-                Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
-                Removal::Releasing(left) => {
-                    (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE)))
-                }
-                Removal::Done => match hook::after_delete(&object, &context, id.as_ref()).await {
-                    Ok(Answer::GoOn) => {
-                        act::let_go(&object, &context).await?;
-                        return Ok(Outcome::Done);
-                    }
-                    Ok(Answer::Wait { after, message }) => (message, Ok(Outcome::After(after))),
-                    Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
-                },
-            };
-            report::write(&*object, &context, report::deleting(&*object, &message, now))
-                .await
-                .map_err(Error::Patch)?;
-            outcome
+            // Boxed, as futures of rare plans should not make all of them larger.
+            let removal = Box::pin(act::remove(&object, &context, id.as_ref())).await?;
+            Box::pin(removed(&object, &context, id.as_ref(), removal)).await
+        }
+        Plan::ResumeRemoval { spec, since } => {
+            let id = spec.id.clone();
+            let removal = Box::pin(act::resume_removal(&object, &context, *spec, since)).await?;
+            Box::pin(removed(&object, &context, Some(&id), removal)).await
         }
         Plan::Terminate { id, role, noted } => {
             let (written, deletion) = act::terminate(&object, &context, &id, noted, now).await?;
@@ -158,7 +144,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
                 .map_err(Error::Patch)?;
             Ok(match deletion {
                 Ok(Deletion::Gone) => Outcome::Done,
-                Ok(Deletion::InProgress) => Outcome::WaitingOn("deletion"),
+                Ok(Deletion::InProgress { .. }) => Outcome::WaitingOn("deletion"),
                 Err(error) => retry(error.class()),
             })
         }
@@ -178,4 +164,33 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             Ok(applied.outcome())
         }
     }
+}
+
+/// Reports how far a deletion is, and lets the object go when nothing is left.
+async fn removed(
+    object: &InMemoryMachine,
+    context: &Context,
+    id: Option<&MachineId>,
+    removal: Removal,
+) -> Result<Outcome, Error> {
+    let (message, outcome) = match removal {
+        Removal::InProgress => {
+            let message = "Waiting for the deletion of the simulated machine".to_owned();
+            (message, Ok(Outcome::WaitingOn("deletion")))
+        }
+        Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
+        Removal::Releasing(left) => (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE))),
+        Removal::Done => match hook::after_delete(object, context, id).await {
+            Ok(Answer::GoOn) => {
+                act::let_go(object, context).await?;
+                return Ok(Outcome::Done);
+            }
+            Ok(Answer::Wait { after, message }) => (message, Ok(Outcome::After(after))),
+            Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
+        },
+    };
+    report::write(object, context, report::deleting(object, &message, context.now()))
+        .await
+        .map_err(Error::Patch)?;
+    outcome
 }

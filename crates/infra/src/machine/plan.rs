@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
@@ -38,6 +39,8 @@ pub(super) enum Plan {
     Terminate { id: MachineId, role: Role, noted: bool },
     /// Delete the machine.
     Remove(Option<MachineId>),
+    /// Go on with the deletion of the machine, which began before a restart.
+    ResumeRemoval { spec: Box<MachineSpec>, since: Timestamp },
 }
 
 /// What a machine waits for before it boots.
@@ -160,7 +163,11 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Optio
         Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Plan::Remove(id),
         Validated::WithoutOwner(_) => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
-        Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
+        Validated::Wanted(wanted) if deleting => match object.deletion().filter(|_| !wanted.exists) {
+            // While the cluster itself is not back, neither is its Node.
+            Some(deletion) => Plan::ResumeRemoval { spec: Box::new(wanted.spec), since: deletion.time.0 },
+            None => Plan::Remove(Some(wanted.spec.id)),
+        },
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) if is_terminated(object, &wanted) => {
             let MachineSpec { id, role, .. } = wanted.spec;

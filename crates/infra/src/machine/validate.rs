@@ -1,7 +1,6 @@
 //! Checks the objects and turns them into values to act on. Pure.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
@@ -334,7 +333,7 @@ fn is_etcd_member_removed(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some() && !machine.annotations().contains_key(ETCD_MEMBER_HOOK)
 }
 
-/// How long each part takes to start. The schema refuses values that cannot be parsed; the error is for objects that
+/// How long each part takes to start, where the object says so; its cloud decides about the others. The schema refuses values that cannot be parsed; the error is for objects that
 /// got past the schema.
 fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistake> {
     let behaviour = object.spec.behaviour.clone().unwrap_or_default();
@@ -344,23 +343,25 @@ fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistak
         (Stage::Etcd, behaviour.etcd),
         (Stage::ApiServer, behaviour.api_server),
     ];
-    parts.into_iter().filter_map(|(stage, part)| Some((stage, part?))).map(part_start_up).collect()
+    let parts = parts.into_iter().filter_map(|(stage, part)| Some((stage, part?)));
+    parts.map(part_start_up).filter_map(Result::transpose).collect()
 }
 
-fn part_start_up((stage, component): (Stage, Component)) -> Result<(Stage, StartUp), Mistake> {
+/// How long a part takes to start. None if the object does not say so.
+fn part_start_up((stage, component): (Stage, Component)) -> Result<Option<(Stage, StartUp)>, Mistake> {
     let mistake = |field: &str, error: &dyn std::fmt::Display| {
         Mistake::Behaviour(format!("spec.behaviour.{}.provisioning.{field} {error}", stage.as_str()))
     };
     let provisioning = component.provisioning;
-    let duration = match provisioning.startup_duration.as_str() {
-        "" => Duration::ZERO,
-        text => nephele_go_duration::parse(text).map_err(|error| mistake("startupDuration", &error))?,
+    let parsed = match provisioning.startup_duration.as_str() {
+        "" => None,
+        text => Some(nephele_go_duration::parse(text).map_err(|error| mistake("startupDuration", &error))?),
     };
     let jitter = match provisioning.startup_jitter.as_str() {
         "" => StartupJitter::default(),
         text => StartupJitter::parse(text).map_err(|error| mistake("startupJitter", &error))?,
     };
-    Ok((stage, StartUp { duration, jitter: jitter.get() }))
+    Ok(parsed.map(|duration| (stage, StartUp { duration, jitter: jitter.get() })))
 }
 
 /// The failure domain that a machine should be placed in, from its Machine or its pool.

@@ -1,5 +1,8 @@
-use nephele_api::cloud::v1alpha1::{Region, SimulatedCloudSpec, Zone};
+use std::time::Duration;
+
+use nephele_api::cloud::v1alpha1::{CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone};
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
+use nephele_cloud::{ClockSetting, Latencies, Latency, Stage};
 use nephele_testkit::objects;
 
 use super::*;
@@ -78,7 +81,16 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
     let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
     let capacity = vec![Capacity { zone: "a".into(), count: 7, ..Capacity::default() }];
     let (instance_types, images) = (types, vec![windows]);
-    let spec = SimulatedCloudSpec { instance_types, images, quotas, capacity, ..Default::default() };
+    let fixed = Distribution { fixed: Some(Fixed { duration: "5s".into() }), ..Default::default() };
+    let spec = SimulatedCloudSpec {
+        instance_types,
+        images,
+        quotas,
+        capacity,
+        seed: "otter".into(),
+        latency: CloudLatency { node: Some(Box::new(fixed)), ..Default::default() },
+        ..Default::default()
+    };
     let numbers = |cpu: &str, memory: &str| {
         let pairs = [("cpu", cpu), ("memory", memory), ("ephemeral-storage", "40Gi"), ("pods", "110")];
         pairs.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into()
@@ -100,12 +112,18 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             load_balancers: None,
             stock: vec![Stock { instance_type: None, zone: Some("a".into()), count: 7 }],
         },
+        seed: Some(Seed::new("otter")),
+        latencies: Latencies {
+            stages: [(Stage::Node.name(), Latency::Fixed(Duration::from_secs(5)))].into(),
+            deletion: None,
+        },
+        clock: ClockSetting::default(),
     };
     assert_eq!(catalog(&spec), expected);
     let built_in = built_in_catalog();
     let large = built_in.instance_types.iter().find(|known| known.name == "large").expect("it is built in");
     assert_eq!((large.architecture.as_str(), &large.capacity), ("amd64", &numbers("8", "16Gi")));
-    assert_eq!((built_in.images, built_in.limits), (vec![], Limits::default()));
+    assert_eq!((built_in.images, built_in.limits, built_in.seed), (vec![], Limits::default(), None));
 }
 
 #[test]

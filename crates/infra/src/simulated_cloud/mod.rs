@@ -1,6 +1,9 @@
 //! `SimulatedCloud`: sends its catalog to the cloud, and reports whether it is valid and how many zones it has. It has
 //! no finalizer: the next reconcile that looks for a deleted SimulatedCloud removes its catalog from the cloud.
 
+pub(crate) mod clock;
+pub(crate) mod latency;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,7 +11,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{Quota, Room, RoomUsage, UsageObservation};
+use nephele_cloud::{ClockObservation, Quota, Room, RoomUsage, UsageObservation};
 use nephele_kit::{Outcome, paused};
 
 use crate::catalogs;
@@ -28,7 +31,8 @@ pub(crate) async fn reconcile(
         return Ok(Outcome::WaitingOn("unpaused"));
     }
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
-    let status = status(&object, context.cloud.observe_usage(&id.0, &id.1), now);
+    let clock = context.cloud.observe_clock(&id.0, &id.1);
+    let status = status(&object, context.cloud.observe_usage(&id.0, &id.1), clock, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
         && let Some(wait) = context.catalogs.pace.wait(&id, now)
     {
@@ -42,19 +46,22 @@ pub(crate) async fn reconcile(
     report::write_status(&*object, &reported, &context, "SimulatedCloud").await
 }
 
-fn status(object: &SimulatedCloud, observed: UsageObservation, now: Timestamp) -> SimulatedCloudStatus {
+fn status(
+    object: &SimulatedCloud,
+    observed: UsageObservation,
+    clock: Option<ClockObservation>,
+    now: Timestamp,
+) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
     let UsageObservation { machines, limits } = observed;
+    report.status.clock = clock.map(clock::status);
     report.status.instances = Some(number(machines));
     report.status.usage = limits.into_iter().filter_map(usage).collect();
     report.status.waiting = Some(report.status.usage.iter().map(|usage| usage.waiting).sum());
     report.status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
-    report.set(match zone_used_twice(&object.spec) {
+    report.set(match mistake(&object.spec) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
-        Some(zone) => {
-            let message = format!("Zone {zone} is listed twice; the first one is used");
-            condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message)
-        }
+        Some(message) => condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message),
     });
     report.status
 }
@@ -82,6 +89,13 @@ fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &Simul
     let Some(before) = before else { return false };
     let SimulatedCloudStatus { instances, waiting, usage, .. } = status.clone();
     before != status && SimulatedCloudStatus { instances, waiting, usage, ..before.clone() } == *status
+}
+
+/// The first mistake in a spec.
+fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
+    let zone =
+        zone_used_twice(spec).map(|zone| format!("Zone {zone} is listed twice; the first one is used"));
+    zone.or_else(|| latency::latencies(&spec.latency).1).or_else(|| clock::setting(&spec.clock).1)
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
@@ -121,9 +135,10 @@ mod tests {
             instances: Some(0),
             waiting: Some(0),
             usage: vec![],
+            clock: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
-        let status = |object: &SimulatedCloud, now| status(object, UsageObservation::default(), now);
+        let status = |object: &SimulatedCloud, now| status(object, UsageObservation::default(), None, now);
         assert_eq!(status(&object, at(5)), ready);
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
@@ -154,7 +169,7 @@ mod tests {
             used(stock(None), 9, 3, 0),
         ];
         let object = SimulatedCloud::default();
-        let told = status(&object, UsageObservation { machines: 3, limits }, at(5));
+        let told = status(&object, UsageObservation { machines: 3, limits }, None, at(5));
         assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
         let numbers = told
             .usage
@@ -170,7 +185,7 @@ mod tests {
                 ("capacity/*/a", [9, 3, 6, 0]),
             ]
         );
-        let none = status(&object, UsageObservation::default(), at(6));
+        let none = status(&object, UsageObservation::default(), None, at(6));
         let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
         assert!(differs_in_numbers_only(Some(&none), &later));
         assert!(!differs_in_numbers_only(Some(&none), &none));

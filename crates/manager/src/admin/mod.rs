@@ -1,7 +1,8 @@
-//! The manager's own endpoints: health for the kubelet, metrics for Prometheus.
+//! The manager's own endpoints: health for the kubelet, metrics for Prometheus, the journal for people.
 
 pub(crate) mod certificate;
 pub(crate) mod diagnostics;
 pub(crate) mod health;
+pub(crate) mod journal;
 pub(crate) mod reviews;
 pub(crate) mod serve;

@@ -577,6 +577,13 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "no permissions for steps of scenarios",
+        values: "scenarios: {enabled: false}",
+        with: &["ClusterRole/nephele-system-manager"],
+        without: &["ClusterRole/nephele-system-scenarios", "ClusterRoleBinding/nephele-system-scenarios"],
+        ..PLAIN
+    },
+    Case {
         name: "permissions for an account by others",
         values: "serviceAccount: {create: false}",
         holds: &[

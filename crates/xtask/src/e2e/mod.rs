@@ -33,6 +33,8 @@ const ALONE: [&str; 1] = ["alone"];
 const QUIET: [&str; 1] = ["quiet"];
 /// The tests that share the cluster with a node, the slowest first.
 const TOGETHER: [&str; 3] = ["lifecycle", "ipam", "input"];
+/// The tests that run beside these, but only when a filter begins with their name, because they take long.
+const ASKED_FOR: &str = "faults";
 /// The number of these tests at a time. They mostly wait, and 18 tests create about 18 clusters. No other tests run
 /// beside them: on CPUs that are too busy, Cluster API's managers lose their leases and restart.
 const TOGETHER_AT_ONCE: usize = 18;
@@ -50,7 +52,7 @@ pub(crate) struct Args {
     /// of their own.
     #[arg(long)]
     all: bool,
-    /// Run only tests whose names contain this.
+    /// Run only tests whose names contain this. With faults, the long tests of the scenarios run, too.
     filter: Option<String>,
 }
 
@@ -60,7 +62,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let environment = environment(changing.found())?;
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
-        let (together, apart, quiet) = (of(&TOGETHER), of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
+        let is_asked_for = args.filter.as_deref().is_some_and(|filter| filter.starts_with(ASKED_FOR));
+        let slow = is_asked_for.then_some(ASKED_FOR);
+        let together = of(&slow.into_iter().chain(TOGETHER).collect::<Vec<_>>());
+        let (apart, quiet) = (of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
         let alone = of(&ALONE);
         tests.announce();
         // A failure of one group does not keep the others from running.

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use crate::{book, codegen, command::capture, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
-const PURE: [(&str, &[&str]); 13] = [
+const PURE: [(&str, &[&str]); 14] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     // The two providers communicate only through IPAddressClaims and IPAddresses.
     (
@@ -29,6 +29,7 @@ const PURE: [(&str, &[&str]); 13] = [
     ("nephele-listen", &["kube", "k8s-openapi", "serde", "axum"]),
     ("nephele-etcd", &["rustls", "tokio-rustls", "kube"]),
     ("nephele-portforward", &["kube", "k8s-openapi", "rustls"]),
+    ("nephele-scenario", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
     ("nephele-kit", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
 ];
 

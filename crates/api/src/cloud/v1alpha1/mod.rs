@@ -1,10 +1,14 @@
 //! Version `v1alpha1`.
 
 mod built_in;
+mod clock;
 mod cloud_extension_config;
 mod fault;
+mod latency;
+mod scenario;
 mod simulated_cloud;
 
+pub use clock::{CloudClock, CloudClockStatus};
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,
@@ -13,6 +17,14 @@ pub use fault::{
     AFFECTED_MAX, Affected, ApiServerFault, CutWatches, Delay, ERROR_CODES, ETCD_ALARMS, EtcdFault,
     FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
     FaultyCondition, HELD_STAGES, Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
+};
+pub use latency::{
+    CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
+};
+pub use scenario::{
+    Apply, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MANIFESTS_MAX, MachineCount, Never,
+    ObjectField, SCALED_KINDS, SCENARIO_PHASES, STEP_MESSAGE_MAX, STEP_PHASES, STEPS_MAX, Scale, Scenario,
+    ScenarioSpec, ScenarioStatus, ScenarioStep, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
     Capacity, Gpu, Image, InstanceType, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,

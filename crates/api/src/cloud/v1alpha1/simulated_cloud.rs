@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::built_in_instance_types;
+use super::clock::{CloudClock, CloudClockStatus};
+use super::latency::CloudLatency;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
@@ -20,7 +22,7 @@ const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// The zones, instance types, images and limits of a cloud. Fields that are left out have built-in defaults.
+/// The zones, instance types, images and limits of a cloud, its seed, latencies and clock. Fields that are left out have built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -31,7 +33,7 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A cloud for simulated clusters: its zones, instance types, images and limits.",
+    doc = "A cloud for simulated clusters: its zones, instance types, images and limits and latencies.",
     printcolumn(
         name = "Zones",
         type_ = "integer",
@@ -108,6 +110,19 @@ pub struct SimulatedCloudSpec {
         )],
     ))]
     pub capacity: Vec<Capacity>,
+    /// The seed of everything random about the cloud's machines, such as amber-otter-lamp. By default that of the
+    /// manager. The same seed gives a machine of the same cluster, set and number the same durations in every run. A
+    /// changed seed is for what is drawn from then on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63))]
+    pub seed: String,
+    /// How long machines take to start and to be deleted, where their own spec does not say so. By default they take no
+    /// time. Changed latencies are for what begins from then on, also of machines that exist.
+    #[serde(skip_serializing_if = "schema::is_default")]
+    pub latency: CloudLatency,
+    /// How fast time passes for the cloud's machines. By default as fast as real time.
+    #[serde(skip_serializing_if = "schema::is_default")]
+    pub clock: CloudClock,
 }
 
 /// Zones that are near each other.
@@ -261,6 +276,9 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = 64))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub usage: Vec<LimitUsage>,
+    /// Its clock, if it was ever changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<CloudClockStatus>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

@@ -19,8 +19,17 @@ fn a_cloud_reads_back_as_it_was_written() {
             "images": [{ "name": "ubuntu-24.04", "kubernetes": ["1.35", "1.36"], "operatingSystem": "linux" }],
             "quotas": { "instances": 20, "vCPUs": 64, "loadBalancers": 0 },
             "capacity": [{ "instanceType": "m.large", "zone": "sim-1a", "count": 40 }, { "count": 0 }],
+            "seed": "amber-otter-lamp",
+            "latency": {
+                "vm": { "lognormal": { "median": "45s", "p99": "3m" } },
+                "node": { "uniform": { "min": "5s", "max": "20s" } },
+                "etcd": { "fixed": { "duration": "2s" } },
+                "apiServer": { "triangular": { "min": "1s", "mode": "2s", "max": "9s" } },
+                "delete": { "empirical": { "values": ["20s", "21s"] } },
+            },
+            "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h" },
         },
-        "status": { "zones": 2 },
+        "status": { "zones": 2, "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h0m0s" } },
     });
     let cloud: SimulatedCloud = serde_json::from_value(written.clone()).expect("readable");
     let zones: Vec<_> =

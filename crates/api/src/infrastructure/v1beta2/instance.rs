@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::InMemoryMachine;
+use super::deletion::Deletion;
 use super::former;
 use super::origin::Origin;
 use super::termination::Termination;
@@ -40,6 +41,9 @@ pub struct InstanceRecord {
     /// The termination of the instance, if there was one. A terminated instance never comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,
+    /// The deletion of the instance, if it takes time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Deletion>,
 }
 
 impl InMemoryMachine {
@@ -77,6 +81,12 @@ impl InMemoryMachine {
     #[must_use]
     pub fn termination(&self) -> Option<Termination> {
         self.recorded()?.termination.clone()
+    }
+
+    /// The deletion of the instance, if it has begun and takes time.
+    #[must_use]
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.recorded()?.deletion.clone()
     }
 
     /// The mutable record of the machine's instance. Data in the annotations of earlier releases is moved into it.

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cluster_template;
+pub mod deletion;
 mod former;
 pub mod instance;
 mod machine;

@@ -1,36 +1,38 @@
 //! CPU time and memory of the controllers during a run, from their own metrics.
 //!
 //! ```text
-//!  pods ──targets (pure)──▶ scrape, through port-forward ──▶ samples (pure) ──▶ use of each controller
-//!                             ▲ token of an account for this run, which may read /metrics and nothing else
+//!  diagnostics of each controller ──▶ samples (pure) ──▶ use of each controller
 //! ```
 
-mod account;
 mod samples;
-mod scrape;
-mod targets;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::{bail, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(super) use samples::{ControllerUse, UsePoint};
 
 use super::management::Management;
-use account::Account;
+use super::plan::LABEL;
+use crate::diagnostics::{Account, AccountFor, Diagnostics, Target, targets};
 use samples::{CONTROLLERS_MAX, History, Sample};
-use scrape::Scraper;
-use targets::{Target, targets};
 
 /// The time between two samples of a controller.
 const EVERY: Duration = Duration::from_secs(5);
+/// How long reading the metrics of a controller may take.
+const SCRAPE_MAX: Duration = Duration::from_secs(10);
+/// The most bytes of metrics. Cluster API's core controller has about one mebibyte.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The path of the metrics.
+const METRICS: &str = "/metrics";
 /// The label that clusterctl gives to everything of a provider.
 const MANAGERS: &str = "cluster.x-k8s.io/provider,control-plane=controller-manager";
 
@@ -88,7 +90,7 @@ impl Sampler {
 
 /// Reads the metrics of all controllers, again and again.
 struct Sampling {
-    scraper: Scraper,
+    diagnostics: Diagnostics,
 }
 
 impl Sampling {
@@ -102,15 +104,20 @@ impl Sampling {
         if found.is_empty() {
             return Err(format!("there are no pods with the labels {MANAGERS}"));
         }
-        let tls = scrape::tls().map_err(|error| format!("{error:#}"))?;
+        let mut diagnostics =
+            Diagnostics::new(client.clone(), String::new()).map_err(|error| format!("{error:#}"))?;
         let account = match found.iter().any(|target| target.is_tls) {
             true => {
-                Some(Account::create(client, run, time_limit).await.map_err(|error| format!("{error:#}"))?)
+                let name = format!("nephele-load-{run}");
+                let wanted = AccountFor { name, label: (LABEL, run), path: METRICS, time_limit };
+                Some(Account::create(client, wanted).await.map_err(|error| format!("{error:#}"))?)
             }
             false => None,
         };
-        let token = account.as_ref().map(|account| account.token.clone()).unwrap_or_default();
-        let sampling = Self { scraper: Scraper { client: client.clone(), token, tls } };
+        if let Some(account) = &account {
+            diagnostics.set_token(account.token.clone());
+        }
+        let sampling = Self { diagnostics };
         let mut failures: Vec<_> =
             sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
         if failures.len() == found.len() {
@@ -133,7 +140,7 @@ impl Sampling {
                 () = stop.cancelled() => true,
             };
             // A pod may have been replaced. A round that fails is left out.
-            let targets = pods(&self.scraper.client).await.unwrap_or_default();
+            let targets = pods(self.diagnostics.client()).await.unwrap_or_default();
             for (name, metrics) in self.scrape_all(&targets).await {
                 let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
                 if let Some(sample) = sample
@@ -151,10 +158,23 @@ impl Sampling {
     /// The metrics of all controllers, or why they cannot be read, by name.
     async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
         let one = async |target: &Target| {
-            let metrics = self.scraper.metrics(target).await;
+            let metrics = self.metrics(target).await;
             (target.name.clone(), metrics.map_err(|error| format!("{error:#}")))
         };
         join_all(targets.iter().map(one)).await
+    }
+
+    /// The metrics of a controller.
+    async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
+        let asked = async {
+            let answer = self.diagnostics.get(target, METRICS).await?;
+            ensure!(answer.status.is_success(), "failed to read its metrics: {}", answer.status);
+            answer.text(BYTES_MAX).await
+        };
+        match timeout(SCRAPE_MAX, asked).await {
+            Ok(result) => result,
+            Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
+        }
     }
 }
 

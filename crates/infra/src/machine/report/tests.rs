@@ -75,7 +75,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     object.status = Some(waiting(&object, &Waiting::BootstrapData, Role::ControlPlane, at(5)));
     let due = at(20);
     let stages = [
-        StageObservation::Waiting { due },
+        StageObservation::Waiting { due: Some(due) },
         StageObservation::Blocked,
         StageObservation::Blocked,
         StageObservation::Blocked,
@@ -94,7 +94,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     object.status = Some(booting);
     let stages = [
         StageObservation::Reached { at: at(20) },
-        StageObservation::Waiting { due: at(30) },
+        StageObservation::Waiting { due: Some(at(30)) },
         StageObservation::Blocked,
         StageObservation::Blocked,
     ];
@@ -181,7 +181,7 @@ fn a_provisioned_machine_that_waits_after_a_restart_says_nothing_new() {
 #[test]
 fn a_booting_machine_that_waits_after_a_restart_says_nothing_new_but_what_has_to_be_mended() {
     let stages = [
-        StageObservation::Waiting { due: at(20) },
+        StageObservation::Waiting { due: Some(at(20)) },
         StageObservation::Blocked,
         StageObservation::Blocked,
         StageObservation::Blocked,

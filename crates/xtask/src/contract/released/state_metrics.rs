@@ -146,6 +146,7 @@ fn there_is_more_than_conditions() {
             "InMemoryMachinePool" => &["info", "status_initialization_provisioned", "status_replicas"],
             "CloudExtensionConfig" => &["info"],
             "Fault" => &["status_phase", "status_matched", "status_hits"],
+            "Scenario" => &["status_phase"],
             "SimulatedCloud" => &["status_zones"],
             _ => &["status_ipaddresses_free", "status_ipaddresses_total", "status_ipaddresses_used"],
         };

@@ -12,6 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::infrastructure::{conversion::convert, v1beta1, v1beta2};
+use v1beta2::deletion::Deletion;
 use v1beta2::instance::InstanceRecord;
 use v1beta2::origin::{ClusterOrigin, DrawKey, MachineHardware, Origin};
 use v1beta2::termination::Termination;
@@ -218,6 +219,7 @@ prop_compose! {
         origin in option::of(instance_origin().boxed()),
         update in option::of((software(), instant(), word(), word(), word(), option::of(instant()))),
         termination in option::of(instant()),
+        deletion in option::of(instant()),
     ) -> InstanceRecord {
         InstanceRecord {
             machine,
@@ -231,6 +233,7 @@ prop_compose! {
                 ended,
             }),
             termination: termination.map(|time| Termination { time }),
+            deletion: deletion.map(|time| Deletion { time }),
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Reads metrics through a port-forward of the API server.
+//! Asks controllers for their diagnostics, through a port-forward of the API server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use http::{Request, header};
+use anyhow::Context as _;
+use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
@@ -15,81 +14,94 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::targets::Target;
 
-/// How long reading the metrics of a controller may take.
-const SCRAPE_MAX: Duration = Duration::from_secs(10);
-/// The most bytes of metrics. Cluster API's core controller has about one mebibyte.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// What it takes to read metrics.
-pub(super) struct Scraper {
-    pub(super) client: Client,
-    /// Of an account that may read metrics; empty for none.
-    pub(super) token: String,
-    pub(super) tls: TlsConnector,
+/// What it takes to ask controllers.
+pub(crate) struct Diagnostics {
+    client: Client,
+    /// Of an account that may read the path; empty for none.
+    token: String,
+    tls: TlsConnector,
 }
 
-impl Scraper {
-    /// The metrics of a controller.
-    pub(super) async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
-        match timeout(SCRAPE_MAX, self.request(target)).await {
-            Ok(result) => result,
-            Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
-        }
+/// The answer of a controller.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Incoming,
+}
+
+impl Answer {
+    /// The whole body as text.
+    ///
+    /// # Errors
+    /// When it is longer than this many bytes, or the connection breaks.
+    pub(crate) async fn text(self, bytes_max: usize) -> anyhow::Result<String> {
+        let body = Limited::new(self.body, bytes_max).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("failed to read the answer: {error}"))?;
+        Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+    }
+}
+
+impl Diagnostics {
+    /// Asks with this token; empty for none.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub(crate) fn new(client: Client, token: String) -> anyhow::Result<Self> {
+        Ok(Self { client, token, tls: tls()? })
     }
 
-    async fn request(&self, target: &Target) -> anyhow::Result<String> {
+    /// The client of the API server.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends the token from now on.
+    pub(crate) fn set_token(&mut self, token: String) {
+        self.token = token;
+    }
+
+    /// Asks a controller for a path, on a connection of its own that ends with the answer.
+    ///
+    /// # Errors
+    /// When the controller cannot be reached.
+    pub(crate) async fn get(&self, target: &Target, path: &str) -> anyhow::Result<Answer> {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &target.namespace);
         let forwarded = pods.portforward(&target.pod, &[target.port]).await;
         let mut forwarded = forwarded.context("failed to forward a port of its pod")?;
         let stream = forwarded.take_stream(target.port).context("the port was not forwarded")?;
         if !target.is_tls {
-            return get(stream, &self.token).await;
+            return send(stream, path, &self.token).await;
         }
         let name = ServerName::try_from("localhost").context("failed to name the server")?;
         let stream = self.tls.connect(name, stream).await;
-        get(stream.context("failed to connect to its metrics")?, &self.token).await
+        send(stream.context("failed to connect to its diagnostics")?, path, &self.token).await
     }
 }
 
-async fn get(
+async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    path: &str,
     token: &str,
-) -> anyhow::Result<String> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .context("failed to connect to its metrics")?;
-    let mut request = Request::get("/metrics").header(header::HOST, "localhost");
+) -> anyhow::Result<Answer> {
+    let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = connected.context("failed to connect to its diagnostics")?;
+    // It ends when the answer was read or dropped. The reader of the answer is told about a broken connection.
+    tokio::spawn(connection);
+    let mut request = Request::get(path).header(header::HOST, "localhost");
     if !token.is_empty() {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
     let request = request.body(Empty::<Bytes>::new()).context("failed to make a request")?;
-    let answered = async {
-        let answer = sender.send_request(request).await.context("failed to read its metrics")?;
-        if !answer.status().is_success() {
-            bail!("failed to read its metrics: {}", answer.status());
-        }
-        let body = Limited::new(answer.into_body(), BYTES_MAX).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("failed to read its metrics: {error}"))?;
-        Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
-    };
-    // The connection ends with the answer.
-    tokio::pin!(answered);
-    tokio::select! {
-        answer = &mut answered => answer,
-        ended = connection => {
-            ended.context("failed to read its metrics")?;
-            answered.await
-        }
-    }
+    let answer = sender.send_request(request).await.context("failed to read its diagnostics")?;
+    let status = answer.status();
+    Ok(Answer { status, body: answer.into_body() })
 }
 
-/// Connects to the controllers that serve their metrics over TLS.
-pub(super) fn tls() -> anyhow::Result<TlsConnector> {
+/// Connects to the controllers that serve their diagnostics over TLS.
+fn tls() -> anyhow::Result<TlsConnector> {
     let provider = CryptoProvider::get_default().context("no cryptography provider is installed")?.clone();
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let config = builder
@@ -101,7 +113,7 @@ pub(super) fn tls() -> anyhow::Result<TlsConnector> {
 }
 
 /// Accepts the certificates that controllers sign themselves at start. Nobody else knows them; the API server leads the
-/// connection to the pod, and the token that is sent there may only read metrics.
+/// connection to the pod, and the token that is sent there may only read one path.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

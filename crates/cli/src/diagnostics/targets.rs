@@ -1,4 +1,4 @@
-//! Where controllers serve their metrics. Pure.
+//! Where controllers serve their metrics and other diagnostics. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -10,20 +10,20 @@ const PORT: u16 = 8443;
 /// The flags with the address, newest first.
 const ADDRESSES: [&str; 3] = ["diagnostics-address", "metrics-bind-addr", "metrics-bind-address"];
 
-/// The metrics of a controller.
+/// The diagnostics of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The name of the Deployment; that of the pod where it has several.
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) pod: String,
-    pub(super) port: u16,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) port: u16,
     /// HTTPS for clients with a token, as is usual, or HTTP for everyone.
-    pub(super) is_tls: bool,
+    pub(crate) is_tls: bool,
 }
 
-/// The metrics of the running pods, at most this many.
-pub(super) fn targets(pods: &[Pod], limit: usize) -> Vec<Target> {
+/// The diagnostics of the running pods, at most this many.
+pub(crate) fn targets(pods: &[Pod], limit: usize) -> Vec<Target> {
     let running: Vec<_> = pods.iter().filter(|pod| is_running(pod)).take(limit).collect();
     let is_shared = |name: &str| running.iter().filter(|pod| deployment(pod) == name).count() > 1;
     let target = |pod: &&Pod| {

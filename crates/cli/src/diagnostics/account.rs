@@ -1,4 +1,4 @@
-//! An account for a run that may read metrics and nothing else. Controllers ask the API server about the token of each
+//! An account for a run that may read one path and nothing else. Controllers ask the API server about the token of each
 //! caller, and accept no client certificates.
 
 use std::time::Duration;
@@ -11,26 +11,39 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::super::plan::LABEL;
-
 /// The namespace of the account. It exists in every cluster.
 const NAMESPACE: &str = "default";
 /// A token is valid for longer than the run, and at least for the shortest time that Kubernetes allows.
 const LONGER: Duration = Duration::from_secs(600);
 
+/// What an account is for.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountFor<'a> {
+    /// Its name, and that of its ClusterRole and ClusterRoleBinding.
+    pub(crate) name: String,
+    /// A label of all three.
+    pub(crate) label: (&'a str, &'a str),
+    /// The path that it may read.
+    pub(crate) path: &'a str,
+    /// How long it is needed.
+    pub(crate) time_limit: Duration,
+}
+
 /// The account, with a token.
-pub(super) struct Account {
+pub(crate) struct Account {
     client: Client,
     name: String,
-    pub(super) token: String,
+    pub(crate) token: String,
 }
 
 impl Account {
     /// Creates it.
-    pub(super) async fn create(client: &Client, run: &str, time_limit: Duration) -> anyhow::Result<Self> {
-        let mut account =
-            Self { client: client.clone(), name: format!("nephele-load-{run}"), token: String::new() };
-        match account.open(run, time_limit).await {
+    ///
+    /// # Errors
+    /// When a request fails. What was created until then is removed.
+    pub(crate) async fn create(client: &Client, wanted: AccountFor<'_>) -> anyhow::Result<Self> {
+        let mut account = Self { client: client.clone(), name: wanted.name.clone(), token: String::new() };
+        match account.open(&wanted).await {
             Ok(token) => {
                 account.token = token;
                 Ok(account)
@@ -42,11 +55,12 @@ impl Account {
         }
     }
 
-    async fn open(&self, run: &str, time_limit: Duration) -> anyhow::Result<String> {
+    async fn open(&self, wanted: &AccountFor<'_>) -> anyhow::Result<String> {
         let Self { client, name, .. } = self;
-        let metadata = json!({"name": name, "labels": {LABEL: run}});
+        let AccountFor { label: (label, value), path, time_limit, .. } = wanted;
+        let metadata = json!({"name": name, "labels": {*label: value}});
         let role: ClusterRole = serde_json::from_value(json!({
-            "metadata": metadata, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+            "metadata": metadata, "rules": [{"nonResourceURLs": [path], "verbs": ["get"]}],
         }))?;
         let binding: ClusterRoleBinding = serde_json::from_value(json!({
             "metadata": metadata,
@@ -55,11 +69,11 @@ impl Account {
         }))?;
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata}))?;
         let params = PostParams::default();
-        let what = "failed to create an account that may read metrics";
-        self.accounts().create(&params, &account).await.map_err(answer).context(what)?;
-        Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what)?;
+        let what = format!("failed to create an account that may read {path}");
+        self.accounts().create(&params, &account).await.map_err(answer).context(what.clone())?;
+        Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what.clone())?;
         Api::all(client.clone()).create(&params, &binding).await.map_err(answer).context(what)?;
-        let seconds = i64::try_from((time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
+        let seconds = i64::try_from((*time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
         let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let token = self.accounts().create_token_request(name, &params, &request).await;
@@ -72,7 +86,10 @@ impl Account {
     }
 
     /// Removes it, and with it the token.
-    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When a part of it is left, with its name.
+    pub(crate) async fn remove(&self) -> anyhow::Result<()> {
         let Self { client, name, .. } = self;
         let params = DeleteParams::default();
         let removed = [

@@ -1,4 +1,4 @@
-//! `nephele journal`: the calls of a simulated cloud, and the events in it.
+//! `nephele journal replay`: makes the calls of a journal again.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -6,17 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand};
+use clap::Args;
 use nephele_engine::{Line, Replay};
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Action {
-    /// Replay a manager's journal on a new cloud, and report the first difference.
-    ///
-    /// Makes every call again at the time it was made. Each answer and each event has to equal the one in the
-    /// journal, which shows that the same seed gives the same cloud.
-    Replay(ReplayArgs),
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
@@ -24,9 +15,8 @@ pub(crate) struct ReplayArgs {
     file: PathBuf,
 }
 
-pub(crate) fn run(action: &Action) -> anyhow::Result<ExitCode> {
-    let Action::Replay(ReplayArgs { file }) = action;
-    println!("{}", replay(file)?);
+pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    println!("{}", replay(&args.file)?);
     Ok(ExitCode::SUCCESS)
 }
 

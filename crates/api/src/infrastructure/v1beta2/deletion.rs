@@ -1,0 +1,17 @@
+//! Deletions of simulated instances that take time.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// The deletion of an instance that takes time. Its duration counts from here, also after a restart and in another
+/// management cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Deletion {
+    /// When it began.
+    #[schemars(schema_with = "schema::instant")]
+    pub time: MicroTime,
+}

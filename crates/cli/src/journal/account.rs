@@ -1,0 +1,24 @@
+//! The account for a reader of the journal, while the command runs.
+
+use std::time::Duration;
+
+use kube::Client;
+
+use crate::diagnostics::{Account, AccountFor};
+
+/// The label of what the command creates.
+const LABEL: &str = "nephele.dev/journal";
+/// The longest time for which the journal is followed with one token.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
+
+/// Creates an account that may read the journal and nothing else.
+pub(super) async fn create(client: &Client) -> anyhow::Result<Account> {
+    let run = format!("{:08x}", fastrand::u32(..));
+    let wanted = AccountFor {
+        name: format!("nephele-journal-{run}"),
+        label: (LABEL, &run),
+        path: "/journal",
+        time_limit: TIME_LIMIT,
+    };
+    Account::create(client, wanted).await
+}

@@ -1,0 +1,183 @@
+//! A record of the journal as people and scripts read it.
+
+use jiff::Timestamp;
+use nephele_engine::{
+    CloudError, Entry, Event, EventKind, Operation, Outcome, Record, Request, ResourceId, ResourceKind,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::CloudClock;
+use crate::symptom::Symptom;
+
+/// A record of the journal, in the words of the kinds that users see. One line of JSON in `GET /journal`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalLine {
+    /// The number of the record. Records are numbered from 1, without gaps, since the start of the manager.
+    pub sequence: u64,
+    /// When it was, to the millisecond.
+    pub time: Timestamp,
+    /// The namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The cluster. Empty for a cloud or a fault.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
+    /// `Machine`, `LoadBalancer`, `SimulatedCloud` or `Fault`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The name of the machine, cloud or fault.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The operation, such as `CreateInstance`; `event` is set otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub operation: String,
+    /// The caller of the operation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub caller: String,
+    /// The answer to the operation: `Accepted`, `AlreadyDone`, `Delayed`, or the reason of an error, such as
+    /// `QuotaExceeded`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub outcome: String,
+    /// The event, such as `StageReached`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub event: String,
+    /// More words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The faults that counted the operation, or that the event is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// Whether the last of these faults hit the operation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hit: bool,
+}
+
+impl JournalLine {
+    /// The line of a record.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Self {
+        let mut line = Self::about(entry.sequence, entry.record.resource());
+        let at = match &entry.record {
+            Record::Operation { operation, outcome, faults, is_hit } => {
+                line.faults.clone_from(faults);
+                line.hit = *is_hit;
+                line.operation(operation, outcome);
+                operation.at
+            }
+            Record::Event(event) => {
+                line.event(event);
+                event.at
+            }
+            Record::RoomFreed { at, room, .. } => {
+                line.say("RoomFreed", format!("There is room in {room}"));
+                *at
+            }
+            Record::TurnEnded { at, .. } => {
+                line.say("TurnEnded", "It did not ask for the room in time, and lost its place".to_owned());
+                *at
+            }
+            Record::FaultEnded { at, fault } => {
+                line.faults = vec![fault.name.clone()];
+                line.say("FaultEnded", "Its time is over".to_owned());
+                *at
+            }
+        };
+        line.time = CloudClock::published(at);
+        line
+    }
+
+    /// Says that the journal no longer has some records, the last of them with this number.
+    pub(super) fn missed(records: u64, last: u64, now: Timestamp) -> Self {
+        let mut line = Self { sequence: last, time: now, ..Self::default() };
+        line.say("RecordsMissed", format!("{records} records are no longer in the journal"));
+        line
+    }
+
+    fn about(sequence: u64, id: &ResourceId) -> Self {
+        let kind = match id.kind {
+            ResourceKind::Instance => "Machine",
+            ResourceKind::LoadBalancer => "LoadBalancer",
+            ResourceKind::Catalog => "SimulatedCloud",
+            ResourceKind::Fault => "Fault",
+        };
+        Self {
+            sequence,
+            namespace: id.account.clone(),
+            cluster: id.group.clone(),
+            kind: kind.to_owned(),
+            // A cluster has one load balancer.
+            name: if id.kind == ResourceKind::LoadBalancer { String::new() } else { id.name.clone() },
+            ..Self::default()
+        }
+    }
+
+    fn say(&mut self, event: &str, message: String) {
+        event.clone_into(&mut self.event);
+        self.message = message;
+    }
+
+    fn operation(&mut self, operation: &Operation, outcome: &Outcome) {
+        operation.verb().clone_into(&mut self.operation);
+        self.caller.clone_from(&operation.caller);
+        let (word, error) = match outcome {
+            Outcome::Accepted => ("Accepted", None),
+            Outcome::AlreadyDone => ("AlreadyDone", None),
+            Outcome::Delayed { .. } => ("Delayed", None),
+            Outcome::Refused(error) => (CloudError::category(error), Some(error)),
+        };
+        word.clone_into(&mut self.outcome);
+        self.message = match (outcome, error) {
+            (_, Some(error)) => error.to_string(),
+            (Outcome::Delayed { until }, None) => {
+                format!("ask again in {:?}", until.since(operation.at))
+            }
+            _ => backend(&operation.request).map(|name| format!("machine {name}")).unwrap_or_default(),
+        };
+    }
+
+    fn event(&mut self, event: &Event) {
+        let (word, message) = match &event.kind {
+            EventKind::Adopted { reached, is_deleting } => {
+                let stages: Vec<_> = reached.iter().map(|(stage, _)| stage.as_str()).collect();
+                let mut message = "Known again after a restart".to_owned();
+                if !stages.is_empty() {
+                    message += &format!(", with {}", stages.join(", "));
+                }
+                if *is_deleting {
+                    message += ", while it is being deleted";
+                }
+                ("Adopted", message)
+            }
+            EventKind::StageReached(stage) => ("StageReached", stage.to_string()),
+            EventKind::StageFailed { stage, cause } => ("StageFailed", format!("{stage}: {cause}")),
+            EventKind::Afflicted { fault, affliction: Some(affliction) } => {
+                self.faults = vec![fault.clone()];
+                let what = Symptom::of(affliction).map(|symptom| symptom.to_string());
+                ("Afflicted", format!("{} (Fault {fault})", what.unwrap_or_default()))
+            }
+            EventKind::Afflicted { fault, affliction: None } => {
+                self.faults = vec![fault.clone()];
+                ("Healed", format!("Healed (Fault {fault})"))
+            }
+            EventKind::Updated(update) => ("Updated", update.clone()),
+            EventKind::BackendInService(name) => ("BackendInService", format!("machine {name}")),
+            EventKind::BackendOutOfService(name) => ("BackendOutOfService", format!("machine {name}")),
+            EventKind::Deleted => ("Deleted", String::new()),
+        };
+        self.say(word, message);
+    }
+}
+
+/// The instance that a request to a load balancer is about.
+fn backend(request: &Request) -> Option<&str> {
+    match request {
+        Request::RegisterBackend { instance, .. } | Request::DeregisterBackend { instance, .. } => {
+            Some(instance)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

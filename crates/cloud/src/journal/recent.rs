@@ -1,0 +1,83 @@
+//! Reads the records that the journal has, and those to come.
+
+use std::sync::Arc;
+
+use nephele_engine::Entry;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::filter::JournalFilter;
+use super::line::JournalLine;
+use crate::clock::CloudClock;
+use crate::driver::Driver;
+
+/// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
+const RECORDS_MAX: usize = 256;
+
+/// Reads the records that the journal has now, up to 4,096, and then those to come. A reader holds no record that it has
+/// returned, and slows nobody down: when it falls behind, the next line says how many records it missed.
+pub struct RecentRecords {
+    driver: Arc<Driver>,
+    clock: CloudClock,
+    appended: watch::Receiver<()>,
+    over: CancellationToken,
+    filter: JournalFilter,
+    /// The number of the last record that was read.
+    last: u64,
+    /// Whether a gap after `last` means that records were missed. At first it means that nobody asked for them.
+    reports_gaps: bool,
+}
+
+impl RecentRecords {
+    /// Reads the records after number `after`; None for all that the journal has.
+    pub(crate) fn new(
+        driver: Arc<Driver>,
+        clock: CloudClock,
+        over: CancellationToken,
+        filter: JournalFilter,
+        after: Option<u64>,
+    ) -> Self {
+        let appended = driver.appended();
+        let (last, reports_gaps) = (after.unwrap_or_default(), after.is_some());
+        Self { driver, clock, appended, over, filter, last, reports_gaps }
+    }
+
+    /// The lines of the next records that pass the filter. Empty when all records that the journal has were read.
+    pub fn read(&mut self) -> Vec<JournalLine> {
+        loop {
+            let (oldest, batch) = self.driver.look(|engine| {
+                let journal = engine.journal();
+                let from = self.last.saturating_add(1);
+                let batch: Vec<Arc<Entry>> = journal.since(from).take(RECORDS_MAX).cloned().collect();
+                (journal.oldest(), batch)
+            });
+            let Some(newest) = batch.last().map(|entry| entry.sequence) else { return Vec::new() };
+            let missed = oldest.saturating_sub(self.last.saturating_add(1));
+            let gap = (missed > 0 && self.reports_gaps)
+                .then(|| JournalLine::missed(missed, oldest - 1, CloudClock::published(self.clock.now())));
+            (self.last, self.reports_gaps) = (newest, true);
+            let lines = gap.into_iter().chain(batch.iter().map(|entry| JournalLine::of(entry)));
+            let wanted: Vec<_> = lines.filter(|line| self.filter.wants(line)).collect();
+            if !wanted.is_empty() {
+                return wanted;
+            }
+        }
+    }
+
+    /// As [`RecentRecords::read`], but waits while there are no lines. Returns none after the cloud was shut down.
+    pub async fn next(&mut self) -> Vec<JournalLine> {
+        loop {
+            // Before anything is read, so that no notification is missed.
+            let over = self.over.is_cancelled();
+            self.appended.mark_unchanged();
+            let lines = self.read();
+            if over || !lines.is_empty() {
+                return lines;
+            }
+            tokio::select! {
+                () = self.over.cancelled() => {}
+                _ = self.appended.changed() => {}
+            }
+        }
+    }
+}

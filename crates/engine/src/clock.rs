@@ -1,0 +1,304 @@
+//! The clocks of catalogs: how fast time passes for their instances.
+//!
+//! ```text
+//!   stages, updates, deletions ──▶ end at a time of the cloud ──clock──▶ deadline on the engine's line of time
+//!   PutCatalog with another clock ──▶ the ends stay, the deadlines are computed again
+//! ```
+//!
+//! What is drawn is a duration in the time of the cloud, and its end is kept in that time. A change of the clock moves
+//! only the deadline that belongs to the end. So nothing is rounded twice, and the order of the ends never changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Engine, reschedule};
+use crate::identity::{ResourceId, ResourceKind};
+use crate::resource::Resource;
+use crate::time::SimTime;
+
+/// An instant in the time of a cloud: microseconds, which is a thousandth of the engine's unit, because the clock of a
+/// cloud may be slow. It equals the engine's time until the clock is changed for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CloudTime(u64);
+
+impl CloudTime {
+    /// The instant `micros` microseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// This instant and whole milliseconds of a duration: the engine counts in them.
+    pub(crate) fn after(self, duration: Duration) -> Self {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(millis.saturating_mul(1000)))
+    }
+}
+
+impl From<SimTime> for CloudTime {
+    /// The same instant on a clock that was never changed.
+    fn from(at: SimTime) -> Self {
+        Self(at.as_millis().saturating_mul(1000))
+    }
+}
+
+/// How fast the time of a cloud passes, in millionths of the engine's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// As fast as the engine's time.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// A rate in millionths, from 1 on: time never stands still without a pause.
+    #[must_use]
+    pub const fn from_millionths(millionths: u64) -> Self {
+        Self(if millionths == 0 { 1 } else { millionths })
+    }
+
+    /// The rate in millionths.
+    #[must_use]
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// What is wanted of the clock of a catalog. It is about instances: load balancers take no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockSetting {
+    /// How fast it runs.
+    pub rate: Rate,
+    /// Whether it stands still: then no stage, update or deletion ends.
+    pub is_paused: bool,
+    /// A counter. Each increase while it is paused lets one stage, update or deletion end: the one that would be next.
+    pub steps: u64,
+    /// A total. Each increase lets that much time pass at once, also while it is paused.
+    pub ahead: Duration,
+}
+
+impl ClockSetting {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What an earlier process had done about the clock of a catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockRecord {
+    /// The setting that it had last carried out.
+    pub setting: ClockSetting,
+    /// When the clock last changed.
+    pub since: SimTime,
+    /// The time of the cloud then.
+    pub time: CloudTime,
+}
+
+/// A clock that was changed at least once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// When it last changed.
+    pub since: SimTime,
+    /// The time of the cloud then.
+    pub time: CloudTime,
+    /// How fast it has run since then.
+    pub rate: Rate,
+    /// Whether it has stood still since then.
+    pub is_paused: bool,
+    /// How many more stages, updates and deletions end although it stands still.
+    pub steps: u64,
+}
+
+/// A clock with the name of its catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedClock {
+    /// The catalog.
+    pub id: ResourceId,
+    /// Its clock.
+    pub clock: Clock,
+}
+
+impl Clock {
+    /// A clock that runs with the engine's time from now on.
+    fn new(now: SimTime) -> Self {
+        Self { since: now, time: now.into(), rate: Rate::ONE, is_paused: false, steps: 0 }
+    }
+
+    /// The time of the cloud at an instant. Before the last change it counts back at rate 1, because what the clock was
+    /// before is not known.
+    #[must_use]
+    pub fn time(&self, now: SimTime) -> CloudTime {
+        if now < self.since {
+            let back = CloudTime::from(self.since).0.saturating_sub(CloudTime::from(now).0);
+            return CloudTime(self.time.0.saturating_sub(back));
+        }
+        let rate = if self.is_paused { 0 } else { self.rate.0 };
+        let passed = u128::from(now.as_millis() - self.since.as_millis()) * u128::from(rate) / 1000;
+        CloudTime(self.time.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
+    }
+
+    /// When the cloud has a time. None while the clock stands still before that time.
+    pub(crate) fn when(&self, ends: CloudTime) -> Option<SimTime> {
+        let left = u128::from(ends.0.saturating_sub(self.time.0));
+        if self.is_paused {
+            return (ends < self.time).then_some(self.since);
+        }
+        let millis = (left * 1000).div_ceil(u128::from(self.rate.0));
+        Some(self.since + Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+    }
+
+    /// The end of something that begins now: what begins while the clock stands still does not end, even if it takes no
+    /// time.
+    pub(crate) fn hold(&self, ends: CloudTime) -> CloudTime {
+        if self.is_paused { ends.max(self.time) } else { ends }
+    }
+
+    /// Changes the clock.
+    fn set(&mut self, now: SimTime, from: &ClockSetting, to: &ClockSetting) {
+        self.time = self.time(now);
+        self.since = self.since.max(now);
+        (self.rate, self.is_paused) = (to.rate, to.is_paused);
+        let steps = to.steps.saturating_sub(from.steps);
+        self.steps = if to.is_paused { self.steps.saturating_add(steps) } else { 0 };
+    }
+
+    /// Lets time pass at once. One microsecond more, so that what ends exactly then ends also while the clock stands
+    /// still, and what begins then does not.
+    fn leap(&mut self, ahead: Duration) {
+        self.time = CloudTime(self.time.after(ahead).0.saturating_add(1));
+    }
+}
+
+impl Engine {
+    /// The clock of a catalog. None if it was never changed: then it runs with the engine's time.
+    #[must_use]
+    pub fn clock(&self, catalog: &ResourceId) -> Option<&Clock> {
+        self.clocks.get(catalog)
+    }
+
+    /// The setting of the clock of a catalog. None if the catalog does not exist.
+    #[must_use]
+    pub fn clock_setting(&self, catalog: &ResourceId) -> Option<ClockSetting> {
+        self.catalogs.get(catalog).map(|catalog| catalog.clock)
+    }
+
+    /// Sets the clock of a catalog. `from` is the setting before. Deadlines are computed again, and the first step is
+    /// taken.
+    pub(crate) fn set_clock(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        from: Option<ClockSetting>,
+        former: Option<&ClockRecord>,
+        to: &ClockSetting,
+    ) {
+        let adopted = former.filter(|_| from.is_none());
+        let clock = |record: &ClockRecord| Clock {
+            since: record.since.min(now),
+            time: record.time,
+            rate: record.setting.rate,
+            is_paused: record.setting.is_paused,
+            steps: 0,
+        };
+        if let Some(record) = adopted {
+            self.clocks.insert(id.clone(), clock(record));
+        }
+        // What a new catalog counts was done before, unless a record says how much of it.
+        let before = from.or(adopted.map(|record| record.setting));
+        let before =
+            before.unwrap_or(ClockSetting { steps: to.steps, ahead: to.ahead, ..ClockSetting::default() });
+        let changes = before != *to;
+        if changes {
+            self.clocks.entry(id.clone()).or_insert_with(|| Clock::new(now)).set(now, &before, to);
+        }
+        let Some(clock) = self.clocks.get(id).copied().filter(|_| changes || adopted.is_some()) else {
+            return;
+        };
+        let ahead = to.ahead.saturating_sub(before.ahead);
+        let mut leapt = clock;
+        if !ahead.is_zero() {
+            leapt.leap(ahead);
+            self.clocks.insert(id.clone(), leapt);
+        }
+        self.of_catalog(id, |resource| {
+            resource.set_ends(|ends| (leapt.when(clock.hold(ends)), clock.hold(ends)));
+        });
+        self.step(now, id);
+    }
+
+    /// Forgets the clock of a catalog that is gone: time passes at rate 1 from now on.
+    pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
+        let Some(clock) = self.clocks.remove(id) else { return };
+        let time = clock.time(now);
+        self.of_catalog(id, |resource| {
+            let due = |ends: CloudTime| {
+                let left = Duration::from_millis(ends.0.saturating_sub(time.0).div_ceil(1000));
+                let due = now + left;
+                (Some(due), CloudTime::from(due))
+            };
+            resource.set_ends(due);
+            resource.forget_own_time();
+        });
+    }
+
+    /// Lets the next stage, update or deletion of a catalog end, if its clock stands still and a step is left.
+    pub(crate) fn step(&mut self, now: SimTime, id: &ResourceId) {
+        let Some(clock) = self.clocks.get_mut(id).filter(|clock| clock.steps > 0) else { return };
+        let time = clock.time;
+        clock.steps -= 1;
+        let all = self.resources.range(first_of_account(id)..);
+        let all = all.take_while(|(other, _)| other.account == id.account).map(|(_, resource)| resource);
+        let ours = all.filter(|resource| resource.is_of(id));
+        let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
+        match next {
+            None => {
+                // Nothing is under way: the steps are lost.
+                if let Some(clock) = self.clocks.get_mut(id) {
+                    clock.steps = 0;
+                }
+            }
+            Some((ends, resource)) => {
+                let Some(found) = self.resources.get_mut(&resource) else { return };
+                let before = found.next_deadline();
+                found.end_now(ends, now, time);
+                reschedule(&mut self.deadlines, before, found);
+            }
+        }
+    }
+
+    /// Changes the instances of a catalog, with their deadlines.
+    fn of_catalog(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
+        let first = first_of_account(id);
+        for (_, resource) in
+            self.resources.range_mut(first..).take_while(|(other, _)| other.account == id.account)
+        {
+            if resource.is_of(id) {
+                let before = resource.next_deadline();
+                change(resource);
+                reschedule(&mut self.deadlines, before, resource);
+            }
+        }
+    }
+}
+
+/// A name before all resources of an account.
+fn first_of_account(id: &ResourceId) -> ResourceId {
+    ResourceId::first(&id.account, "", ResourceKind::Instance)
+}
+
+/// The clocks of catalogs that were changed at least once. There are no more than catalogs.
+pub(crate) type Clocks = BTreeMap<ResourceId, Clock>;

@@ -1,0 +1,97 @@
+//! What the catalog of a resource decides about the resource while it exists, not only when it is created.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::catalog::{Catalog, Latencies};
+use crate::clock::{Clock, Clocks, CloudTime};
+use crate::config::Config;
+use crate::identity::{ResourceId, ResourceKind};
+use crate::latency::Latency;
+use crate::resource::{ResourceSpec, StageSpec};
+use crate::seed::Seed;
+use crate::time::SimTime;
+use crate::usage::Catalogs;
+
+/// An instant on the engine's line of time, and in the time of a cloud.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant {
+    pub(crate) at: SimTime,
+    pub(crate) time: CloudTime,
+}
+
+/// What everything that happens to a resource depends on besides the resource itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    /// The key of its draws.
+    pub(crate) seed: &'a Seed,
+    /// How long parts of its life take that its specification leaves open.
+    latencies: Option<&'a Latencies>,
+    /// Its clock. None if it runs with the engine's time, and was never changed.
+    pub(crate) clock: Option<Clock>,
+}
+
+impl<'a> Setting<'a> {
+    /// The time of the cloud at an instant.
+    pub(crate) fn time(self, at: SimTime) -> CloudTime {
+        self.clock.map_or_else(|| at.into(), |clock| clock.time(at))
+    }
+
+    /// The end of something that takes a while: its deadline, and the time of the cloud then. The latter is None where
+    /// the cloud has no time of its own.
+    pub(crate) fn end(self, since: Instant, takes: Duration) -> (Option<SimTime>, Option<CloudTime>) {
+        let Some(clock) = self.clock else { return (Some(since.at + takes), None) };
+        let ends = since.time.after(takes);
+        (clock.when(ends), Some(ends))
+    }
+
+    /// As [`Setting::end`], for something that begins now.
+    pub(crate) fn end_of_new(self, since: SimTime, takes: Duration) -> (Option<SimTime>, Option<CloudTime>) {
+        let Some(clock) = self.clock else { return (Some(since + takes), None) };
+        let ends = clock.hold(clock.time(since).after(takes));
+        (clock.when(ends), Some(ends))
+    }
+
+    /// How long a stage takes.
+    pub(crate) fn of_stage<'b>(self, stage: &'b StageSpec) -> &'b Latency
+    where
+        'a: 'b,
+    {
+        let of_catalog = || self.latencies?.stages.get(&stage.name);
+        stage.latency.as_ref().or_else(of_catalog).unwrap_or(&Latency::ZERO)
+    }
+
+    /// How long a deletion takes.
+    pub(crate) fn of_deletion<'b>(self, spec: &'b ResourceSpec) -> &'b Latency
+    where
+        'a: 'b,
+    {
+        let of_catalog = || self.latencies?.deletion.as_ref();
+        spec.deletion.as_ref().or_else(of_catalog).unwrap_or(&Latency::ZERO)
+    }
+}
+
+/// The parts of a cloud that settings come from. They are borrowed one by one, so that resources can change meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) catalogs: &'a BTreeMap<ResourceId, Catalog>,
+    pub(crate) seed: &'a Seed,
+    pub(crate) clocks: &'a Clocks,
+}
+
+impl<'a> Settings<'a> {
+    /// The setting of a resource: that of its catalog as it is now.
+    pub(crate) fn of(self, spec: &ResourceSpec) -> Setting<'a> {
+        let catalogs = Catalogs { config: self.config, by_id: self.catalogs };
+        let id = spec.catalog_id();
+        let catalog = catalogs.get(&id);
+        // Load balancers take no time.
+        let is_clocked = spec.id.kind == ResourceKind::Instance;
+        Setting {
+            seed: catalog.and_then(|catalog| catalog.seed.as_ref()).unwrap_or(self.seed),
+            latencies: catalog.map(|catalog| &catalog.latencies),
+            clock: self.clocks.get(&id).copied().filter(|_| is_clocked),
+        }
+    }
+}

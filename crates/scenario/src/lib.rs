@@ -1,0 +1,29 @@
+//! The controller of Scenarios.
+//!
+//! ```text
+//!  Scenario ─▶ fetch ▶ validate ─▶ Script ─▶ plan(script, status so far, what was seen, now)
+//!     ▲          │                              │
+//!     │          └── observe: Faults, Clusters, Machines          ▼
+//!     └── status ◀── report ◀── settle ◀── act: Faults, patches, Events
+//! ```
+//!
+//! All progress is in the status. `plan` and `validate` are pure, each action can be repeated, and no action is done
+//! before the status says that its step has begun. So it makes no difference where the process stops and goes on.
+//!
+//! The crate knows neither the cloud nor its engine: all that it does, users can do with `kubectl`.
+
+mod act;
+mod bounded;
+mod look;
+mod manifests;
+mod observe;
+mod plan;
+mod reconcile;
+mod refusal;
+mod report;
+mod resource;
+mod run;
+mod script;
+mod validate;
+
+pub use run::{Settings, run};

@@ -1,0 +1,61 @@
+//! The summary of a scenario's status. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStatus, StepStatus};
+use nephele_api::conditions::{self, condition, reasons, types};
+
+/// The status with the condition `Passed`, which says in a sentence how far the scenario is. `trouble` is why its Faults
+/// cannot be deleted.
+pub(crate) fn summarised(
+    object: &Scenario,
+    mut status: ScenarioStatus,
+    trouble: Option<&str>,
+    now: Timestamp,
+) -> ScenarioStatus {
+    let steps = &status.steps;
+    let said = |step: &StepStatus| match step.message.as_str() {
+        "" => step.name.clone(),
+        message => format!("{}: {message}", step.name),
+    };
+    let (failed, running) =
+        (steps.iter().find(|step| step.phase == "Failed"), steps.iter().find(|step| step.phase == "Running"));
+    let passed = match (status.phase.as_str(), failed, running) {
+        ("Passed", _, _) => condition(types::PASSED, conditions::TRUE, reasons::PASSED, ""),
+        ("Failed", Some(step), _) => {
+            condition(types::PASSED, conditions::FALSE, reasons::STEP_FAILED, said(step))
+        }
+        (_, None, Some(step)) => {
+            condition(types::PASSED, conditions::UNKNOWN, reasons::STEP_RUNNING, said(step))
+        }
+        _ => {
+            let message = trouble.unwrap_or("the Faults of the scenario are being deleted");
+            condition(types::PASSED, conditions::UNKNOWN, reasons::HEALING, message)
+        }
+    };
+    status.conditions = listed(object, passed, now);
+    status
+}
+
+/// The status of a scenario that cannot run.
+pub(crate) fn invalid(object: &Scenario, generation: i64, mistake: &str, now: Timestamp) -> ScenarioStatus {
+    let known = object.status.as_ref().filter(|status| {
+        status.observed_generation == Some(generation) && status.phase == "Failed" && status.steps.is_empty()
+    });
+    let finish_time = known.and_then(|status| status.finish_time.clone()).unwrap_or(MicroTime(now));
+    let passed = condition(types::PASSED, conditions::FALSE, reasons::INVALID_CONFIGURATION, mistake);
+    ScenarioStatus {
+        observed_generation: Some(generation),
+        phase: "Failed".to_owned(),
+        finish_time: Some(finish_time),
+        conditions: listed(object, passed, now),
+        ..ScenarioStatus::default()
+    }
+}
+
+fn listed(object: &Scenario, mut passed: Condition, now: Timestamp) -> Vec<Condition> {
+    passed.observed_generation = object.metadata.generation;
+    let mut list = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    conditions::set(&mut list, passed, now);
+    list
+}

@@ -1,0 +1,301 @@
+//! The script of a spec. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{GroupVersionKind, Selector};
+use nephele_api::cloud::v1alpha1::{
+    Apply, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MachineCount, Never, ObjectField, STEPS_MAX,
+    Scale, ScenarioSpec, ScenarioStep, Upgrade,
+};
+use nephele_api::{cloud, core, infrastructure, ipam};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::manifests;
+use crate::script::{Action, Change, Part, Script, Sight, Step, Wanted};
+
+/// The group of control plane providers.
+const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+/// The groups whose objects steps can read and change. There are no Secrets and no roles among them.
+const GROUPS: [&str; 6] = [
+    core::GROUP,
+    "bootstrap.cluster.x-k8s.io",
+    CONTROL_PLANE_GROUP,
+    infrastructure::GROUP,
+    ipam::GROUP,
+    cloud::GROUP,
+];
+/// The version of Cluster API's kinds.
+const CORE_VERSION: &str = "v1beta2";
+/// The longest name of an object.
+const NAME_MAX: usize = 253;
+
+/// A field of the spec that cannot be used.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("spec.{field}: {message}")]
+pub(crate) struct Mistake {
+    field: String,
+    message: String,
+}
+
+type Valid<T> = Result<T, Mistake>;
+
+fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {
+    Mistake { field: field.into(), message: message.into() }
+}
+
+/// The script of a scenario of this namespace and name. The schema refuses most mistakes; the rest, and those of objects that got past
+/// the schema, are found here.
+pub(crate) fn validate(namespace: &str, name: &str, spec: &ScenarioSpec) -> Valid<Script> {
+    if spec.steps.is_empty() || spec.steps.len() > STEPS_MAX {
+        return Err(mistake("steps", format!("must be 1 to {STEPS_MAX} steps, not {}", spec.steps.len())));
+    }
+    let mut reader = Reader { namespace, scenario: name, steps: Vec::new(), faults: BTreeSet::new() };
+    for (index, step) in spec.steps.iter().enumerate() {
+        reader.read(&format!("steps[{index}]"), &format!("step-{}", index + 1), index, step)?;
+    }
+    Ok(Script { steps: reader.steps })
+}
+
+struct Reader<'a> {
+    namespace: &'a str,
+    scenario: &'a str,
+    steps: Vec<Step>,
+    /// The names of the Faults so far, as in the spec.
+    faults: BTreeSet<String>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, field: &str, number: &str, group: usize, step: &ScenarioStep) -> Valid<()> {
+        let name = if step.name.is_empty() { number.to_owned() } else { step.name.clone() };
+        let action = self.action(field, step)?;
+        self.steps.push(Step { name, group, action });
+        Ok(())
+    }
+
+    fn action(&mut self, field: &str, step: &ScenarioStep) -> Valid<Action> {
+        let ScenarioStep {
+            name: _,
+            wait,
+            expect,
+            never,
+            fault,
+            heal,
+            scale,
+            upgrade,
+            apply,
+            delete,
+            pause,
+            say,
+        } = step;
+        let mut actions = Vec::new();
+        if let Some(wait) = wait {
+            actions.push(expectation(&format!("{field}.wait"), wait)?);
+        }
+        if let Some(expect) = expect {
+            actions.push(expectation(&format!("{field}.expect"), expect)?);
+        }
+        if let Some(never) = never {
+            actions.push(absence(&format!("{field}.never"), never)?);
+        }
+        if let Some(fault) = fault {
+            actions.push(self.fault(&format!("{field}.fault"), fault)?);
+        }
+        if let Some(heal) = heal {
+            actions.push(self.heal(&format!("{field}.heal"), heal)?);
+        }
+        if let Some(scale) = scale {
+            actions.push(Action::Change(scaled(&format!("{field}.scale"), scale)?));
+        }
+        if let Some(Upgrade { cluster, version }) = upgrade {
+            let (cluster, version) = (cluster.clone(), version.clone());
+            actions.push(Action::Change(Change::Version { cluster, version }));
+        }
+        if let Some(Apply { manifests }) = apply {
+            let read = manifests::read(manifests, self.namespace, readable);
+            let read = read.map_err(|message| mistake(format!("{field}.apply.manifests"), message))?;
+            actions.push(Action::Change(Change::Apply(read)));
+        }
+        if let Some(delete) = delete {
+            actions.push(Action::Change(deleted(&format!("{field}.delete"), delete)?));
+        }
+        if !pause.is_empty() {
+            actions.push(Action::Pause(duration(&format!("{field}.pause"), pause)?));
+        }
+        if !say.is_empty() {
+            actions.push(Action::Say(say.clone()));
+        }
+        match (actions.pop(), actions.len()) {
+            (Some(action), 0) => Ok(action),
+            (None, _) => Err(mistake(field, "must have an action, such as wait or fault")),
+            (Some(_), others) => Err(mistake(
+                field,
+                format!("must have one action and not {}; make steps of them", others + 1),
+            )),
+        }
+    }
+
+    /// The name of the object of a Fault.
+    fn fault_name(&self, name: &str) -> String {
+        format!("{}-{name}", self.scenario)
+    }
+
+    fn fault(&mut self, field: &str, step: &FaultStep) -> Valid<Action> {
+        let FaultStep { name, spec, lasts } = step;
+        let object = self.fault_name(name);
+        if object.len() > NAME_MAX {
+            let message = format!("makes the name {object:?}, which is longer than {NAME_MAX} characters");
+            return Err(mistake(format!("{field}.name"), message));
+        }
+        if !self.faults.insert(name.clone()) {
+            let message = format!("{name:?} must be another name; an earlier step has a Fault of this one");
+            return Err(mistake(format!("{field}.name"), message));
+        }
+        let lasts = (!lasts.is_empty()).then(|| duration(&format!("{field}.for"), lasts)).transpose()?;
+        Ok(Action::Fault { name: object, spec: Box::new(spec.clone()), lasts })
+    }
+
+    fn heal(&self, field: &str, Heal { fault }: &Heal) -> Valid<Action> {
+        if !self.faults.contains(fault) {
+            let message = format!("{fault:?} must be the name of a Fault of an earlier step");
+            return Err(mistake(format!("{field}.fault"), message));
+        }
+        Ok(Action::Heal { fault: self.fault_name(fault) })
+    }
+}
+
+fn expectation(field: &str, wanted: &Expectation) -> Valid<Action> {
+    let Expectation { cluster, condition, status, machines, object, within } = wanted;
+    let sight = sight(field, [cluster, condition, status], machines.as_ref(), object.as_ref())?;
+    Ok(Action::Expect { sight, within: duration(&format!("{field}.within"), within)? })
+}
+
+fn absence(field: &str, unwanted: &Never) -> Valid<Action> {
+    let Never { cluster, condition, status, machines, object, during } = unwanted;
+    let sight = sight(field, [cluster, condition, status], machines.as_ref(), object.as_ref())?;
+    Ok(Action::Never { sight, during: duration(&format!("{field}.during"), during)? })
+}
+
+fn sight(
+    field: &str,
+    [cluster, condition, status]: [&String; 3],
+    machines: Option<&MachineCount>,
+    object: Option<&ObjectField>,
+) -> Valid<Sight> {
+    match (cluster.as_str(), machines, object) {
+        ("", Some(machines), None) => counted(&format!("{field}.machines"), machines),
+        ("", None, Some(object)) => of_object(&format!("{field}.object"), object),
+        ("", None, None) | (_, Some(_), _) | (_, _, Some(_)) => {
+            Err(mistake(field, "must have one of cluster, machines and object"))
+        }
+        (_, None, None) if condition.is_empty() => Err(mistake(
+            format!("{field}.condition"),
+            "must be a condition of the Cluster, such as Available",
+        )),
+        (name, None, None) => {
+            let status = if status.is_empty() { "True" } else { status.as_str() };
+            Ok(Sight::Cluster { name: name.into(), condition: condition.clone(), status: status.into() })
+        }
+    }
+}
+
+fn counted(field: &str, machines: &MachineCount) -> Valid<Sight> {
+    let MachineCount { cluster, selector, phase, count, at_least, at_most } = machines;
+    let number = |name: &str, value: i32| {
+        usize::try_from(value)
+            .map_err(|_| mistake(format!("{field}.{name}"), format!("{value} must be 0 or more")))
+    };
+    let wanted = match (*count, *at_least, *at_most) {
+        (Some(count), None, None) => Wanted::Exactly(number("count", count)?),
+        (None, Some(least), None) => Wanted::AtLeast(number("atLeast", least)?),
+        (None, None, Some(most)) => Wanted::AtMost(number("atMost", most)?),
+        _ => return Err(mistake(field, "must have one of count, atLeast and atMost")),
+    };
+    if !phase.is_empty() && !MACHINE_PHASES.contains(&phase.as_str()) {
+        let message = format!("{phase:?} must be one of {}", MACHINE_PHASES.join(", "));
+        return Err(mistake(format!("{field}.phase"), message));
+    }
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let selector = labels(&format!("{field}.selector"), selector.as_ref())?;
+    Ok(Sight::Machines { cluster: given(cluster), selector, phase: given(phase), wanted })
+}
+
+fn labels(field: &str, value: Option<&Value>) -> Valid<Selector> {
+    let Some(value) = value else { return Ok(Selector::default()) };
+    let read: LabelSelector = serde_json::from_value(value.clone())
+        .map_err(|error| mistake(field, format!("must be a label selector: {error}")))?;
+    Selector::try_from(read).map_err(|error| mistake(field, error.to_string()))
+}
+
+fn of_object(field: &str, object: &ObjectField) -> Valid<Sight> {
+    let ObjectField { api_version, kind, name, field: path, value } = object;
+    let kind =
+        readable(api_version, kind).map_err(|message| mistake(format!("{field}.apiVersion"), message))?;
+    if name.is_empty() || path.is_empty() {
+        return Err(mistake(field, "must have name and field"));
+    }
+    Ok(Sight::Field { kind, name: name.clone(), field: path.clone(), value: value.clone() })
+}
+
+fn deleted(field: &str, Delete { api_version, kind, name }: &Delete) -> Valid<Change> {
+    let kind =
+        readable(api_version, kind).map_err(|message| mistake(format!("{field}.apiVersion"), message))?;
+    if name.is_empty() {
+        return Err(mistake(format!("{field}.name"), "must be the name of the object"));
+    }
+    Ok(Change::Delete { kind, name: name.clone() })
+}
+
+/// A kind that a step can read and change, or why it cannot.
+fn readable(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
+    let parts = api_version.split_once('/').filter(|(group, _)| GROUPS.contains(group));
+    let Some((group, version)) = parts.filter(|_| !kind.is_empty()) else {
+        let groups = GROUPS.join(", ");
+        return Err(format!("{api_version:?} with kind {kind:?} must be of one of the groups {groups}"));
+    };
+    if (group, kind) == (cloud::GROUP, "Scenario") {
+        return Err("a scenario must not act on a Scenario".to_owned());
+    }
+    Ok(GroupVersionKind::gvk(group, version, kind))
+}
+
+fn scaled(field: &str, scale: &Scale) -> Valid<Change> {
+    let Scale { kind, name, machine_deployment, machine_pool, replicas } = scale;
+    if *replicas < 0 {
+        return Err(mistake(format!("{field}.replicas"), format!("{replicas} must be 0 or more")));
+    }
+    let (replicas, group) =
+        (*replicas, if kind == "KubeadmControlPlane" { CONTROL_PLANE_GROUP } else { core::GROUP });
+    match (kind.as_str(), machine_deployment.as_str(), machine_pool.as_str()) {
+        ("Cluster", deployment, pool) => {
+            let part = match (deployment, pool) {
+                ("", "") => Part::ControlPlane,
+                (deployment, "") => Part::MachineDeployment(deployment.to_owned()),
+                ("", pool) => Part::MachinePool(pool.to_owned()),
+                _ => return Err(mistake(field, "must not have both machineDeployment and machinePool")),
+            };
+            Ok(Change::TopologyReplicas { cluster: name.clone(), part, replicas })
+        }
+        ("MachineDeployment" | "MachinePool" | "KubeadmControlPlane", "", "") => {
+            let kind = GroupVersionKind::gvk(group, CORE_VERSION, kind);
+            Ok(Change::Replicas { kind, name: name.clone(), replicas })
+        }
+        ("MachineDeployment" | "MachinePool" | "KubeadmControlPlane", _, _) => {
+            Err(mistake(field, "must have the kind Cluster to have machineDeployment or machinePool"))
+        }
+        (kind, _, _) => {
+            let message =
+                format!("{kind:?} must be MachineDeployment, KubeadmControlPlane, MachinePool or Cluster");
+            Err(mistake(format!("{field}.kind"), message))
+        }
+    }
+}
+
+fn duration(field: &str, text: &str) -> Valid<Duration> {
+    nephele_go_duration::parse(text).map_err(|error| mistake(field, format!("{text:?} {error}")))
+}
+
+#[cfg(test)]
+mod tests;

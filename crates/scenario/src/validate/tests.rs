@@ -1,0 +1,187 @@
+use nephele_api::cloud::v1alpha1::Scenario;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(steps: &Value) -> Valid<Script> {
+    let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
+    validate("default", "demo", &spec)
+}
+
+fn fault(name: &str) -> Value {
+    json!({ "fault": { "name": name, "spec": { "effect": { "freeze": {} } } } })
+}
+
+#[test]
+fn steps_have_names_numbers_and_one_action_each() {
+    let script = read(&json!([
+        { "name": "up", "wait": { "cluster": "demo", "condition": "Available", "within": "3m" } },
+        fault("zone"),
+        { "expect": { "machines": { "cluster": "demo", "count": 3, "phase": "Running",
+            "selector": { "matchLabels": { "a": "b" } } }, "within": "0" } },
+        { "never": { "object": { "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "name": "cp", "field": "status.replicas", "value": "0" }, "during": "1m30s" } },
+        { "heal": { "fault": "zone" } },
+        { "scale": { "kind": "KubeadmControlPlane", "name": "cp", "replicas": 5 } },
+        { "scale": { "kind": "Cluster", "name": "demo", "machineDeployment": "md-0", "replicas": 2 } },
+        { "upgrade": { "cluster": "demo", "version": "v1.36.3" } },
+        { "pause": "10s" },
+        { "say": "hello" },
+    ]))
+    .expect("valid");
+    let names: Vec<_> = script.steps.iter().map(|step| (step.name.as_str(), step.group)).collect();
+    assert_eq!(names[..3], [("up", 0), ("step-2", 1), ("step-3", 2)]);
+    let actions: Vec<_> = script.steps.into_iter().map(|step| step.action).collect();
+    let minutes = |number: u64| Duration::from_secs(60 * number);
+    let sight = Sight::Cluster { name: "demo".into(), condition: "Available".into(), status: "True".into() };
+    assert_eq!(actions[0], Action::Expect { sight, within: minutes(3) });
+    assert!(matches!(&actions[1], Action::Fault { name, lasts: None, .. } if name == "demo-zone"));
+    let Action::Expect { sight: Sight::Machines { selector, phase, wanted, .. }, .. } = &actions[2] else {
+        panic!("machines are expected: {:?}", actions[2]);
+    };
+    assert_eq!(
+        (selector.to_string().as_str(), phase.as_deref(), *wanted),
+        ("a=b", Some("Running"), Wanted::Exactly(3))
+    );
+    assert!(matches!(&actions[3], Action::Never { during, .. } if *during == Duration::from_secs(90)));
+    assert_eq!(actions[4], Action::Heal { fault: "demo-zone".into() });
+    let kind = GroupVersionKind::gvk(CONTROL_PLANE_GROUP, "v1beta2", "KubeadmControlPlane");
+    assert_eq!(actions[5], Action::Change(Change::Replicas { kind, name: "cp".into(), replicas: 5 }));
+    let part = Part::MachineDeployment("md-0".into());
+    assert_eq!(
+        actions[6],
+        Action::Change(Change::TopologyReplicas { cluster: "demo".into(), part, replicas: 2 })
+    );
+    assert_eq!(actions[8..], [Action::Pause(Duration::from_secs(10)), Action::Say("hello".into())]);
+}
+
+#[test]
+fn a_mistake_names_the_field_and_what_would_be_right() {
+    let within = |mut sight: Value| {
+        sight["within"] = "1s".into();
+        json!([{ "wait": sight }])
+    };
+    let object = |version: &str| {
+        within(
+            json!({ "object": { "apiVersion": version, "kind": "Secret", "name": "a", "field": "data.a", "value": "" } }),
+        )
+    };
+    let long = |step: Value| Value::from(vec![step; 101]);
+    let cases = [
+        (json!([]), "spec.steps: must be 1 to 100 steps, not 0"),
+        (long(json!({ "pause": "1s" })), "spec.steps: must be 1 to 100 steps, not 101"),
+        (json!([{ "say": "a" }, {}]), "spec.steps[1]: must have an action, such as wait or fault"),
+        (
+            json!([{ "say": "a", "pause": "1s" }]),
+            "spec.steps[0]: must have one action and not 2; make steps of them",
+        ),
+        (
+            json!([{ "pause": "5x" }]),
+            "spec.steps[0].pause: \"5x\" must be a duration such as 300ms, 20s or 1m30s",
+        ),
+        (
+            json!([{ "wait": { "cluster": "a", "condition": "Available" } }]),
+            "spec.steps[0].wait.within: \"\" must be a duration such as 300ms, 20s or 1m30s",
+        ),
+        (within(json!({})), "spec.steps[0].wait: must have one of cluster, machines and object"),
+        (
+            within(json!({ "cluster": "a", "condition": "b", "machines": { "count": 1 } })),
+            "spec.steps[0].wait: must have one of cluster, machines and object",
+        ),
+        (
+            within(json!({ "cluster": "a" })),
+            "spec.steps[0].wait.condition: must be a condition of the Cluster, such as Available",
+        ),
+        (
+            within(json!({ "machines": {} })),
+            "spec.steps[0].wait.machines: must have one of count, atLeast and atMost",
+        ),
+        (
+            within(json!({ "machines": { "count": -1 } })),
+            "spec.steps[0].wait.machines.count: -1 must be 0 or more",
+        ),
+        (
+            within(json!({ "machines": { "count": 1, "phase": "running" } })),
+            "spec.steps[0].wait.machines.phase: \"running\" must be one of Pending, Provisioning, Provisioned, Running, \
+             Updating, Deleting, Deleted, Failed, Unknown",
+        ),
+        (
+            json!([fault("a"), fault("a")]),
+            "spec.steps[1].fault.name: \"a\" must be another name; an earlier step has a Fault of this one",
+        ),
+        (
+            json!([{ "heal": { "fault": "a" } }, fault("a")]),
+            "spec.steps[0].heal.fault: \"a\" must be the name of a Fault of an earlier step",
+        ),
+        (
+            json!([{ "scale": { "kind": "MachineDeployment", "name": "a", "machinePool": "b" } }]),
+            "spec.steps[0].scale: must have the kind Cluster to have machineDeployment or machinePool",
+        ),
+        (
+            json!([{ "scale": { "kind": "Deployment", "name": "a" } }]),
+            "spec.steps[0].scale.kind: \"Deployment\" must be MachineDeployment, KubeadmControlPlane, MachinePool or Cluster",
+        ),
+    ];
+    for (steps, message) in cases {
+        assert_eq!(read(&steps).expect_err(message).to_string(), message);
+    }
+    for (kind, version, expected) in [
+        (
+            "Secret",
+            "v1",
+            "spec.steps[0].apply.manifests: document 1: \"v1\" with kind \"Secret\" must be of one of",
+        ),
+        ("Role", "rbac.authorization.k8s.io/v1", "spec.steps[0].apply.manifests: document 1: \"rbac"),
+        (
+            "Scenario",
+            "cloud.nephele.dev/v1alpha1",
+            "spec.steps[0].apply.manifests: document 1: a scenario must not act on a Scenario",
+        ),
+    ] {
+        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
+        let message = read(&json!([{ "apply": { "manifests": text } }])).expect_err(expected).to_string();
+        assert!(message.starts_with(expected), "{message}");
+        let step = json!([{ "delete": { "apiVersion": version, "kind": kind, "name": "a" } }]);
+        let message = read(&step).expect_err(expected).to_string();
+        assert!(message.starts_with("spec.steps[0].delete.apiVersion: "), "{message}");
+    }
+    for version in ["v1", "apps/v1", "rbac.authorization.k8s.io/v1", "cluster.x-k8s.io"] {
+        let message = read(&object(version)).expect_err(version).to_string();
+        assert!(message.starts_with("spec.steps[0].wait.object.apiVersion: "), "{message}");
+        assert!(message.contains("must be of one of the groups cluster.x-k8s.io, "), "{message}");
+    }
+    let spec = serde_json::from_value(json!({ "steps": [fault("a")] })).expect("a spec");
+    let message = validate("default", &"a".repeat(253), &spec).expect_err("too long").to_string();
+    assert!(message.ends_with("which is longer than 253 characters"), "{message}");
+}
+
+#[test]
+fn a_wrong_selector_is_told() {
+    for selector in [json!("a=b"), json!({ "matchExpressions": [{ "key": "a", "operator": "Like" }] })] {
+        let steps =
+            json!([{ "expect": { "machines": { "selector": selector, "count": 1 }, "within": "1s" } }]);
+        let message = read(&steps).expect_err("wrong").to_string();
+        assert!(message.starts_with("spec.steps[0].expect.machines.selector: "), "{message}");
+    }
+}
+
+/// The scenarios that users start with.
+#[test]
+fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
+    let library = [
+        include_str!("../../../../config/scenarios/api-server-errors.yaml"),
+        include_str!("../../../../config/scenarios/quota.yaml"),
+        include_str!("../../../../config/scenarios/silent-machine.yaml"),
+        include_str!("../../../../config/scenarios/zone-loss.yaml"),
+        include_str!("../../../../config/samples/scenario.yaml"),
+    ];
+    for text in library {
+        let written: Value = serde_yaml_ng::from_str(text).expect("YAML");
+        let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
+        let name = object.metadata.name.clone().expect("a name");
+        let script =
+            validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(script.steps.len(), object.spec.steps.len());
+        assert_eq!(serde_json::to_value(&object).expect("JSON"), written, "{name}");
+    }
+}

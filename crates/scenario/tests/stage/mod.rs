@@ -1,0 +1,187 @@
+//! A management API with the controller of Scenarios, and a cloud that takes all Faults at once.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
+use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
+use nephele_scenario::Settings;
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects::{self, NAMESPACE};
+use prometheus::Registry;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Stage {
+    pub(crate) api: ManagementApi,
+    shutdown: CancellationToken,
+    controller: JoinHandle<()>,
+    cloud: JoinHandle<()>,
+}
+
+pub(crate) fn scenario(name: &str, steps: &Value) -> Scenario {
+    let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": { "steps": steps } });
+    serde_json::from_value(object).expect("a Scenario")
+}
+
+/// A step that creates a Fault.
+pub(crate) fn fault(name: &str) -> Value {
+    json!({ "fault": { "name": name, "spec": { "effect": { "freeze": {} } } } })
+}
+
+pub(crate) fn status(scenario: &Scenario) -> ScenarioStatus {
+    scenario.status.clone().unwrap_or_default()
+}
+
+pub(crate) fn phases(scenario: &Scenario) -> Vec<String> {
+    status(scenario).steps.into_iter().map(|step| step.phase).collect()
+}
+
+impl Stage {
+    pub(crate) fn start() -> Self {
+        let api = ManagementApi::start();
+        let client = api.client();
+        Self::over(api, client)
+    }
+
+    /// A controller that may not do everything, by method and path.
+    pub(crate) fn forbidding(forbidden: fn(&str, &str) -> bool) -> Self {
+        let api = ManagementApi::start();
+        let client = api.forbidding(forbidden);
+        Self::over(api, client)
+    }
+
+    fn over(api: ManagementApi, client: Client) -> Self {
+        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
+        let metrics = Metrics::register(&registry).expect("a new registry");
+        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
+        let (events, publish) =
+            Events::new(api.client(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+        tokio::spawn(publish);
+        let readiness = Readiness::default();
+        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let settings = Settings {
+            watch_namespace: None,
+            watch_filter: None,
+            concurrency: NonZeroU16::new(10).expect("ten"),
+        };
+        let run = nephele_scenario::run(client, services, settings, shutdown.clone());
+        let controller =
+            tokio::spawn(async move { run.await.expect("the controller runs until it shall stop") });
+        let cloud = tokio::spawn(take_faults(api.clone()));
+        Self { api, shutdown, controller, cloud }
+    }
+
+    pub(crate) async fn stop(self) -> ManagementApi {
+        self.shutdown.cancel();
+        self.controller.await.expect("no panic");
+        self.cloud.abort();
+        self.api
+    }
+
+    pub(crate) async fn restart(self) -> Self {
+        let api = self.stop().await;
+        let client = api.client();
+        Self::over(api, client)
+    }
+
+    /// As [`Stage::restart`], but nothing that has begun is finished.
+    pub(crate) async fn kill_and_restart(self) -> Self {
+        self.controller.abort();
+        self.cloud.abort();
+        let client = self.api.client();
+        Self::over(self.api, client)
+    }
+
+    pub(crate) async fn scenario(&self, steps: &Value) {
+        self.scenario_called("s", steps).await;
+    }
+
+    pub(crate) async fn scenario_called(&self, name: &str, steps: &Value) {
+        self.api.create(&scenario(name, steps)).await;
+    }
+
+    pub(crate) async fn change(&self, steps: &Value) {
+        self.api.patch::<Scenario>("s", &json!({ "spec": { "steps": steps } })).await;
+    }
+
+    pub(crate) async fn phase(&self, phase: &str) -> Scenario {
+        self.api.eventually("s", phase, |scenario| status(scenario).phase == phase).await
+    }
+
+    /// Waits until the steps have these phases.
+    pub(crate) async fn steps(&self, wanted: &[&str]) -> Scenario {
+        self.api.eventually("s", &format!("to be at {wanted:?}"), |scenario| phases(scenario) == wanted).await
+    }
+
+    pub(crate) async fn machine(&self, cluster: &str, name: &str, phase: &str) {
+        self.api.create(&objects::worker(cluster, name)).await;
+        self.api.patch_status::<nephele_api::core::Machine>(name, &json!({ "phase": phase })).await;
+    }
+
+    /// Serves a kind of Cluster API.
+    pub(crate) async fn define(&self, group: &str, kind: &str, plural: &str) {
+        let definition: CustomResourceDefinition = serde_json::from_value(json!({
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group, "scope": "Namespaced", "names": { "kind": kind, "plural": plural },
+                "versions": [{ "name": "v1beta2", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                } }],
+            },
+        }))
+        .expect("a definition");
+        let api: Api<CustomResourceDefinition> = Api::all(self.api.client());
+        api.create(&PostParams::default(), &definition).await.expect("the definition is taken");
+    }
+
+    fn dynamic(&self, group: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta2", kind));
+        Api::namespaced_with(self.api.client(), NAMESPACE, &resource)
+    }
+
+    pub(crate) async fn create(&self, group: &str, kind: &str, name: &str, spec: &Value) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": format!("{group}/v1beta2"), "kind": kind, "metadata": { "name": name }, "spec": spec,
+        }));
+        let object: DynamicObject = object.expect("an object");
+        let created = self.dynamic(group, kind).create(&PostParams::default(), &object).await;
+        created.expect("the object is taken");
+    }
+
+    pub(crate) async fn read(&self, group: &str, kind: &str, name: &str) -> DynamicObject {
+        self.dynamic(group, kind).get(name).await.expect("it is there")
+    }
+
+    /// Waits until Events of these types and reasons were published about the scenario.
+    pub(crate) async fn eventually_told(&self, wanted: &[[String; 2]]) {
+        let mut told = Vec::new();
+        for _ in 0..400 {
+            told = self.api.story("Scenario", "s").await;
+            if told.iter().map(|[severity, reason, _]| [severity.clone(), reason.clone()]).eq(wanted.to_vec())
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("told {told:?}");
+    }
+}
+
+/// Plays the cloud: each Fault is in force as soon as it is seen.
+async fn take_faults(api: ManagementApi) {
+    loop {
+        let faults = api.api::<Fault>().list(&ListParams::default()).await.expect("a list");
+        for fault in faults.into_iter().filter(|fault| fault.status.is_none()) {
+            let patch = kube::api::Patch::Merge(json!({ "status": { "phase": "Active" } }));
+            // It may be gone by now.
+            let _ = api.api::<Fault>().patch_status(&fault.name_any(), &Default::default(), &patch).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
