@@ -230,6 +230,19 @@ impl Management {
         applied.map(drop).with_context(|| format!("failed to create namespace {name}"))
     }
 
+    /// Creates a namespace, whose name the API server makes unique. Returns the name.
+    ///
+    /// # Errors
+    ///
+    /// When the request is refused.
+    pub async fn generate_namespace(&self, prefix: &str) -> anyhow::Result<String> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": prefix}});
+        let namespace: DynamicObject = serde_json::from_value(namespace)?;
+        let created = self.api(kinds::NAMESPACE, "").create(&PostParams::default(), &namespace).await;
+        let created = created.with_context(|| format!("failed to create a namespace {prefix}*"))?;
+        created.metadata.name.context("the namespace has no name")
+    }
+
     /// Applies a merge patch to an object.
     ///
     /// # Errors
