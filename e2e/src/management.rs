@@ -236,7 +236,8 @@ impl Management {
     ///
     /// When the request is refused.
     pub async fn generate_namespace(&self, prefix: &str) -> anyhow::Result<String> {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": prefix}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": prefix}});
         let namespace: DynamicObject = serde_json::from_value(namespace)?;
         let created = self.api(kinds::NAMESPACE, "").create(&PostParams::default(), &namespace).await;
         let created = created.with_context(|| format!("failed to create a namespace {prefix}*"))?;

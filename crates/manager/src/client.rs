@@ -1,6 +1,8 @@
 use kube::{Client, client::ClientBuilder};
 use prometheus::{IntCounterVec, Opts, Registry};
+use tower::util::MapResponseLayer;
 
+use crate::managed_fields::emptied;
 use crate::throttle::{RequestRate, ThrottleLayer};
 
 /// Why there is no client of the management API.
@@ -64,6 +66,7 @@ pub fn connect(
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let client = |rate| -> Result<Client, ConnectError> {
         let builder = ClientBuilder::try_from(config.clone()).map_err(ConnectError::Client)?;
+        let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
     Ok(Clients { work: client(rate)?, lease: client(LEASE_RATE)?, reviews: client(REVIEWS_RATE)? })

@@ -23,6 +23,7 @@ mod client_authorities;
 mod config;
 mod core_version;
 mod feature_gates;
+mod managed_fields;
 mod manager;
 mod options;
 mod process_metrics;
