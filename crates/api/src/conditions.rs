@@ -41,6 +41,10 @@ pub mod types {
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
     /// As many machines of a pool are up as wanted.
     pub const REPLICAS_READY: &str = "ReplicasReady";
+    /// The cloud is called more often than it allows. The manager tries again.
+    pub const THROTTLED: &str = "Throttled";
+    /// The cloud has created it, but reads do not show it yet.
+    pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
     /// All steps of a scenario have passed.
     pub const PASSED: &str = "Passed";
     /// Cluster API's own, on the Cluster: the first control plane node is up.

@@ -383,11 +383,11 @@ impl Cloud {
         self.delete_gone(gone);
     }
 
-    /// Deletes resources that no longer have an object. The object is gone, so nobody would repeat a refused deletion:
-    /// it is only logged.
+    /// Deletes resources that no longer have an object. Nobody would repeat a refused deletion, so faults and rates do
+    /// not apply to it.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
         for id in ids {
-            if let Err(error) = self.ask(Request::Delete(id.clone())) {
+            if let Err(error) = self.ask_as(Operation::SWEEPER, Request::Delete(id.clone())) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(resource = %id, error, "Failed to delete a resource without an object");
             }
@@ -651,8 +651,13 @@ impl Cloud {
 
     /// Sends a request to the engine on behalf of the infrastructure provider.
     pub(crate) fn ask(&self, request: Request) -> Result<(), CallError> {
+        self.ask_as(CALLER, request)
+    }
+
+    /// As [`Cloud::ask`], for another caller.
+    fn ask_as(&self, caller: &str, request: Request) -> Result<(), CallError> {
         let now = self.now();
-        let operation = Operation { caller: CALLER.to_owned(), request, at: now };
+        let operation = Operation { caller: caller.to_owned(), request, at: now };
         let verb = operation.verb();
         match self.inner.driver.apply(operation) {
             Outcome::Accepted | Outcome::AlreadyDone => Ok(()),

@@ -50,9 +50,9 @@ pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use nephele_engine::{
-    Budget, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault,
-    FaultPhase, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches, Model, Odds, Quota, Rate,
-    Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Stock, Verb,
+    ApiLimits, Budget, CallRate, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
+    FailureReason, Fault, FaultPhase, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches,
+    Model, Odds, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api_limits::ApiLimits;
 use crate::clock::ClockSetting;
 use crate::identity::{ResourceId, StageName};
 use crate::latency::Latency;
@@ -32,6 +33,9 @@ pub struct Catalog {
     /// How fast time passes for its instances.
     #[serde(default, skip_serializing_if = "ClockSetting::is_default")]
     pub clock: ClockSetting,
+    /// How often it may be called, and how soon reads show what was created. Changed limits hold at once.
+    #[serde(default, skip_serializing_if = "ApiLimits::is_none")]
+    pub api: ApiLimits,
 }
 
 /// How long the parts of an instance's life take. Changed latencies hold for what begins from then on.
@@ -184,7 +188,7 @@ impl Catalog {
 
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, model: &Model) -> Result<Hardware, CloudError> {
-        let Self { instance_types, images, limits: _, seed: _, latencies: _, clock: _ } = self;
+        let Self { instance_types, images, limits: _, seed: _, latencies: _, clock: _, api: _ } = self;
         let mut hardware = Hardware::default();
         if let Some(wanted) = model.instance_type.as_ref().filter(|_| !instance_types.is_empty()) {
             let Some(found) = instance_types.iter().find(|known| known.name == *wanted) else {

@@ -1,7 +1,9 @@
 //! The state machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use crate::api_limits::CallCounts;
 use crate::canonical::Canonical;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::census::Census;
@@ -36,6 +38,7 @@ pub struct Engine {
     usage: Usage,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
+    pub(crate) calls: CallCounts,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -60,6 +63,7 @@ impl Engine {
             usage: Usage::default(),
             waiting: Lines::default(),
             faults: Faults::default(),
+            calls: CallCounts::default(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }
@@ -72,6 +76,15 @@ impl Engine {
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
+        let is_counted = match self.throttle(&operation) {
+            Ok(is_counted) => is_counted,
+            Err(error) => {
+                let (operation, outcome) = (Box::new(operation), Outcome::Refused(error));
+                let (answer, faults) = (outcome.clone(), Vec::new());
+                self.journal.push(Record::Operation { operation, outcome, faults, is_hit: false });
+                return answer;
+            }
+        };
         let Verdict { faults, hit } = self.strike(&operation);
         let is_hit = hit.is_some();
         // Events that the operation causes are recorded after the operation.
@@ -82,7 +95,9 @@ impl Engine {
             None => (self.carry_out(&operation, &mut events), None),
         };
         let is_answered_read = outcome == Outcome::Accepted && operation.request.is_read();
-        if !faults.is_empty() || (outcome != Outcome::AlreadyDone && !is_answered_read) {
+        // A replay has to count what faults and rates have counted.
+        let is_counted = is_counted || !faults.is_empty();
+        if is_counted || (outcome != Outcome::AlreadyDone && !is_answered_read) {
             let operation = Box::new(operation);
             self.journal.push(Record::Operation { operation, outcome: outcome.clone(), faults, is_hit });
         }
@@ -110,10 +125,30 @@ impl Engine {
         outcome
     }
 
+    /// Counts a call of a catalog that has a rate, and refuses it if there are too many. As in real clouds, this comes
+    /// before anything else is looked at. Calls that faults do not see do not count either. Returns whether the call
+    /// counted.
+    fn throttle(&mut self, operation: &Operation) -> Result<bool, CloudError> {
+        let Self { resources, config, catalogs, calls, .. } = self;
+        // Only catalogs that were put have rates.
+        if catalogs.is_empty() || operation.caller == Operation::SWEEPER {
+            return Ok(false);
+        }
+        let Some((_, spec)) = subject(resources, &operation.request) else { return Ok(false) };
+        let id = spec.catalog_id();
+        let Some(rate) =
+            (Catalogs { config, by_id: catalogs }).get(&id).and_then(|catalog| catalog.api.calls)
+        else {
+            return Ok(false);
+        };
+        let taken = calls.take(&id, rate, operation.at);
+        taken.map(|()| true).map_err(|retry_after| CloudError::Throttled { rate, retry_after })
+    }
+
     /// What the faults of the account do to an operation.
     fn strike(&mut self, operation: &Operation) -> Verdict {
         // Almost every cloud has no faults at almost every time.
-        if self.faults.is_empty() {
+        if self.faults.is_empty() || operation.caller == Operation::SWEEPER {
             return Verdict::default();
         }
         let Self { resources, faults, config, catalogs, seed, clocks, .. } = self;
@@ -195,8 +230,7 @@ impl Engine {
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, footprint } => Ok(self.reserve(id, footprint)),
-            Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
-            Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
+            Request::Describe(id) => self.describe(now, id),
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
             Request::Delete(id) => Ok(self.delete(now, id, events)),
@@ -376,6 +410,9 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         let before = self.catalogs.insert(id.clone(), catalog.clone());
+        if catalog.api.calls.is_none() {
+            self.calls.forget(id);
+        }
         self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
         Outcome::Accepted
     }
@@ -422,6 +459,17 @@ impl Engine {
         let setting = self.settings().of(spec);
         self.insert(Resource::new(spec.clone(), hardware, created, reached, setting));
         Ok(Outcome::Accepted)
+    }
+
+    /// Answers a read. Right after its creation, a resource may not show yet.
+    fn describe(&self, now: SimTime, id: &ResourceId) -> Result<Outcome, CloudError> {
+        let found = self.resources.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        let catalog = self.catalogs().get(&found.spec.catalog_id());
+        let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
+        match lag.saturating_sub(now.since(found.created)) {
+            Duration::ZERO => Ok(Outcome::Accepted),
+            visible_in => Err(CloudError::NotVisibleYet { id: id.clone(), lag, visible_in }),
+        }
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
@@ -483,6 +531,7 @@ impl Engine {
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
         if self.catalogs.remove(id).is_some() {
             self.forget_clock(now, id);
+            self.calls.forget(id);
             return Outcome::Accepted;
         }
         if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {

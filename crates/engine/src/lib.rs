@@ -32,6 +32,7 @@
 //! or a zone stands for.
 
 mod affliction;
+mod api_limits;
 mod backends;
 mod canonical;
 mod catalog;
@@ -58,6 +59,7 @@ mod time;
 mod usage;
 
 pub use affliction::Affliction;
+pub use api_limits::{ApiLimits, CallRate, Calls, NamedCalls};
 pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::affliction::Affliction;
+use crate::api_limits::CallRate;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
@@ -28,6 +29,10 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// The caller that deletes what nobody owns any more. It does not repeat a refused call, so neither faults nor rates
+    /// keep it from being carried out.
+    pub const SWEEPER: &str = "sweep";
+
     /// The name of the request in the audit log of a cloud, such as `CreateInstance` or `DescribeLoadBalancer`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
@@ -334,6 +339,24 @@ pub enum CloudError {
         /// When to ask again.
         retry_after: Duration,
     },
+    /// The account calls more often than its catalog allows.
+    #[error("more than {} calls a second, or {} at once", .rate.per_second, .rate.burst)]
+    Throttled {
+        /// How often operations may be called.
+        rate: CallRate,
+        /// When to call again.
+        retry_after: Duration,
+    },
+    /// Reads do not show the resource yet, because it was created a short time ago.
+    #[error("{id} does not show in reads until {lag:?} after its creation")]
+    NotVisibleYet {
+        /// The resource.
+        id: ResourceId,
+        /// How long new resources do not show.
+        lag: Duration,
+        /// When it will show.
+        visible_in: Duration,
+    },
     /// The zone is full.
     #[error("zone {0:?} has insufficient capacity")]
     InsufficientCapacity(String),
@@ -395,7 +418,10 @@ impl CloudError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Deleting(_) => ErrorClass::RetryAfter(Duration::from_secs(1)),
-            Self::Fault { retry_after, .. } => ErrorClass::RetryAfter(*retry_after),
+            Self::Fault { retry_after, .. } | Self::Throttled { retry_after, .. } => {
+                ErrorClass::RetryAfter(*retry_after)
+            }
+            Self::NotVisibleYet { visible_in, .. } => ErrorClass::RetryAfter(*visible_in),
             // The journal says when there is room again.
             Self::QuotaExceeded { .. }
             | Self::InsufficientCapacity(_)
@@ -435,6 +461,8 @@ impl CloudError {
             Self::NoRoom { room, .. } if matches!(**room, Room::Stock { .. }) => "InsufficientCapacity",
             Self::QuotaExceeded { .. } | Self::NoRoom { .. } => "QuotaExceeded",
             Self::Fault { reason, .. } => reason.as_str(),
+            Self::Throttled { .. } => "Throttled",
+            Self::NotVisibleYet { .. } => "NotVisibleYet",
             Self::Conflict(_) => "Conflict",
             Self::Deleting(_) => "Deleting",
             Self::NotFound(_) => "NotFound",

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::api_limits::{CallCounts, NamedCalls};
 use crate::catalog::Catalog;
 use crate::clock::NamedClock;
 use crate::config::Config;
@@ -42,6 +43,9 @@ pub struct State {
     /// The clocks that were changed, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<NamedClock>,
+    /// The calls of catalogs that have a rate, ordered by catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<NamedCalls>,
 }
 
 /// A catalog with its name.
@@ -105,6 +109,7 @@ impl Engine {
                 .iter()
                 .map(|(id, clock)| NamedClock { id: id.clone(), clock: *clock })
                 .collect(),
+            calls: self.calls.to_named(),
         }
     }
 
@@ -113,7 +118,8 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks } = state;
+        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks, calls } =
+            state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -145,6 +151,7 @@ impl Engine {
         }
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
+        engine.calls = CallCounts::of_named(calls);
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

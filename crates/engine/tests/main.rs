@@ -1,6 +1,7 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
 mod afflictions;
+mod api_limits;
 mod clocks;
 mod cloud;
 mod faults;

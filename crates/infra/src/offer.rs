@@ -11,8 +11,8 @@ use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
 use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Seed, Stock};
 use parking_lot::Mutex;
 
-use crate::simulated_cloud::clock;
 use crate::simulated_cloud::latency::latencies;
+use crate::simulated_cloud::{api_limits, clock};
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -53,6 +53,7 @@ fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
         seed: _,
         latency: _,
         clock: _,
+        api: _,
     } = spec;
     (regions, instance_types, images)
 }
@@ -126,6 +127,7 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
         limits: limits(cloud),
         latencies: latencies(&cloud.latency).0,
         clock: clock::setting(&cloud.clock).0,
+        api: api_limits::limits(&cloud.api).0,
         seed: Some(&cloud.seed).filter(|seed| !seed.is_empty()).map(Seed::new),
     }
 }

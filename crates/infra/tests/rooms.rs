@@ -1,6 +1,8 @@
 //! The limits of SimulatedClouds: what users see of them, and that everything goes on when there is room.
 
-use nephele_api::cloud::v1alpha1::{Capacity, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{
+    Capacity, CloudApi, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec,
+};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -73,6 +75,44 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     world.waits(&third, "QuotaExceeded").await;
     world.api.delete::<InMemoryMachine>("a").await;
     world.ready(&third).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
+    let world = World::start(52_600);
+    let api = CloudApi { rate: Some(1), ..CloudApi::default() };
+    limited(&world, SimulatedCloudSpec { api, ..SimulatedCloudSpec::default() }).await;
+    started(&world).await;
+    let mut workers = Vec::new();
+    for name in ["a", "b", "c"] {
+        workers.push(worker(&world, name, "").await);
+    }
+    let told = "the cloud refused CreateInstance: more than 1 calls a second, or 1 at once";
+    assert_eq!(message(&world, &workers[2], "Throttled").await, told);
+    // Nobody waits for the end of the time that was told.
+    change(&world, &json!({ "api": null })).await;
+    for worker in &workers {
+        world.ready(worker).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
+    let world = World::start(52_700);
+    started(&world).await;
+    let api = CloudApi { read_after_write_lag: "1h".into(), ..CloudApi::default() };
+    limited(&world, SimulatedCloudSpec { api, ..SimulatedCloudSpec::default() }).await;
+    world.api.eventually("default", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
+    let hidden = worker(&world, "a", "").await;
+    let id = World::machine_id("demo", "a");
+    let told = "the cloud refused DescribeInstance: default/demo/instance/a does not show in reads until 3600s after its \
+                creation";
+    assert_eq!(message(&world, &hidden, "NotVisibleYet").await, told);
+    world.until("the machine to be there", |cloud| cloud.observe_machine(&id).is_some()).await;
+    change(&world, &json!({ "api": null })).await;
+    world.ready(&hidden).await;
     world.stop().await;
 }
 

@@ -133,6 +133,12 @@ pub enum Step {
         /// The stock of machines, if it is limited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stock: Option<u8>,
+        /// How many operations in a second, if there is a limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<u8>,
+        /// How many seconds reads do not show what was created, if they lag.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lag: Option<u8>,
     },
     /// The SimulatedCloud of a cluster's namespace gets this clock, this seed and slow deletions. When the world settles,
     /// its clock goes at its usual rate and deletions take no time.
@@ -387,6 +393,8 @@ fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         vcpus: limit(24),
         load_balancers: limit(3),
         stock: limit(12),
+        rate: limit(9).map(|rate| rate + 1),
+        lag: limit(20),
     }
 }
 

@@ -280,11 +280,14 @@ impl<'a> World<'a> {
                 let spec = fault::spec(operation, effect, percent, count, seconds);
                 self.fault(cluster, &spec).await;
             }
-            Step::Limit { cluster, instances, vcpus, load_balancers, stock } => {
+            Step::Limit { cluster, instances, vcpus, load_balancers, stock, rate, lag } => {
                 let quotas =
                     json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
                 let capacity = stock.map(|count| json!([{ "count": count }]));
-                self.change_cloud(&key(cluster).0, &json!({ "quotas": quotas, "capacity": capacity })).await;
+                let lag = lag.map(|seconds| format!("{seconds}s"));
+                let api = json!({ "rate": rate, "readAfterWriteLag": lag });
+                let spec = json!({ "quotas": quotas, "capacity": capacity, "api": api });
+                self.change_cloud(&key(cluster).0, &spec).await;
             }
             Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
                 let namespace = key(cluster).0;
@@ -422,7 +425,8 @@ impl<'a> World<'a> {
             let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
             if cloud.expect("an answer").is_some() {
                 let clock = json!({ "rate": null, "paused": null });
-                let spec = json!({ "quotas": null, "capacity": null, "clock": clock, "latency": null });
+                let spec =
+                    json!({ "quotas": null, "capacity": null, "api": null, "clock": clock, "latency": null });
                 self.change_cloud(&namespace, &spec).await;
             }
         }

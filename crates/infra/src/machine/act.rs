@@ -116,13 +116,8 @@ pub(super) async fn provide(
     let (id, role) = (spec.id.clone(), spec.role);
     // A machine may be of another cloud than its cluster, when the cluster has moved.
     catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
-    let is_new = object.origin().is_none() && context.cloud.observe_machine(&id).is_none();
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
     let observed = made.and_then(|()| context.cloud.describe_machine(&id));
-    if let (true, Ok(Some(observed))) = (is_new, &observed) {
-        info!(machine = %id, zone = observed.zone, "Created an instance");
-        notable::instance_created(object, observed.zone.as_deref(), &context.events);
-    }
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
@@ -130,6 +125,11 @@ pub(super) async fn provide(
         // Before the status says that the machine is provisioned: then Cluster API reads spec and status.
         let patched = patch::object(&api(object, context), object, &wanted, precondition).await;
         named = patched.map_err(Error::Patch)?;
+        // The first read may show it long after its creation, or the next manager's may.
+        if object.origin().is_none() {
+            info!(machine = %id, zone = observed.zone, "Created an instance");
+            notable::instance_created(object, observed.zone.as_deref(), &context.events);
+        }
     }
     Ok(Applied { object: named.or(held), observed, claimed })
 }

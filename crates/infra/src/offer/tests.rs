@@ -1,8 +1,10 @@
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone};
+use nephele_api::cloud::v1alpha1::{
+    CloudApi, CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone,
+};
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
-use nephele_cloud::{ClockSetting, Latencies, Latency, Stage};
+use nephele_cloud::{ApiLimits, CallRate, ClockSetting, Latencies, Latency, Stage};
 use nephele_testkit::objects;
 
 use super::*;
@@ -89,6 +91,7 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         capacity,
         seed: "otter".into(),
         latency: CloudLatency { node: Some(Box::new(fixed)), ..Default::default() },
+        api: CloudApi { rate: Some(20), burst: Some(40), read_after_write_lag: "2s".into() },
         ..Default::default()
     };
     let numbers = |cpu: &str, memory: &str| {
@@ -118,6 +121,10 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             deletion: None,
         },
         clock: ClockSetting::default(),
+        api: ApiLimits {
+            calls: Some(CallRate { per_second: 20, burst: 40 }),
+            read_lag: Duration::from_secs(2),
+        },
     };
     assert_eq!(catalog(&spec), expected);
     let built_in = built_in_catalog();

@@ -1,6 +1,7 @@
 //! `SimulatedCloud`: sends its catalog to the cloud, and reports whether it is valid and how many zones it has. It has
 //! no finalizer: the next reconcile that looks for a deleted SimulatedCloud removes its catalog from the cloud.
 
+pub(crate) mod api_limits;
 pub(crate) mod clock;
 pub(crate) mod latency;
 
@@ -95,7 +96,9 @@ fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &Simul
 fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
     let zone =
         zone_used_twice(spec).map(|zone| format!("Zone {zone} is listed twice; the first one is used"));
-    zone.or_else(|| latency::latencies(&spec.latency).1).or_else(|| clock::setting(&spec.clock).1)
+    zone.or_else(|| latency::latencies(&spec.latency).1)
+        .or_else(|| clock::setting(&spec.clock).1)
+        .or_else(|| api_limits::limits(&spec.api).1)
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.

@@ -1,5 +1,6 @@
 //! Version `v1alpha1`.
 
+mod api_limits;
 mod built_in;
 mod clock;
 mod cloud_extension_config;
@@ -8,6 +9,7 @@ mod latency;
 mod scenario;
 mod simulated_cloud;
 
+pub use api_limits::CloudApi;
 pub use clock::{CloudClock, CloudClockStatus};
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,

@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::api_limits::CloudApi;
 use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
 use super::latency::CloudLatency;
@@ -123,6 +124,10 @@ pub struct SimulatedCloudSpec {
     /// How fast time passes for the cloud's machines. By default as fast as real time.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub clock: CloudClock,
+    /// How often the API of the cloud may be called, and how soon reads show what was created. By default there are no
+    /// limits, and reads show everything at once.
+    #[serde(skip_serializing_if = "schema::is_default")]
+    pub api: CloudApi,
 }
 
 /// Zones that are near each other.

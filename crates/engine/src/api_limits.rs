@@ -1,0 +1,182 @@
+//! How often the operations of a catalog may be called, and how soon reads show what was created.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::ResourceId;
+use crate::time::SimTime;
+
+/// What the interface of a catalog does to its callers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApiLimits {
+    /// How often operations may be called. None means any number of times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallRate>,
+    /// How long after its creation a resource does not show in reads, in the engine's time.
+    pub read_lag: Duration,
+}
+
+impl ApiLimits {
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How often operations may be called, in the engine's time: the rate of a real cloud does not grow when its machines
+/// are fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallRate {
+    /// How many operations in a second, on average. 0 counts as 1.
+    pub per_second: u32,
+    /// How many operations at once, after a time without any. 0 counts as 1.
+    pub burst: u32,
+}
+
+impl CallRate {
+    /// The time that one operation takes up, in microseconds.
+    fn interval(self) -> u64 {
+        1_000_000 / u64::from(self.per_second.clamp(1, 1_000_000))
+    }
+
+    /// How far operations may be ahead of the rate, in microseconds.
+    fn tolerance(self) -> u64 {
+        self.interval().saturating_mul(u64::from(self.burst.max(1)) - 1)
+    }
+}
+
+/// The longest time after which a refused caller is told to come back.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The calls of a catalog so far: the generic cell rate algorithm (ITU-T I.371), which keeps one number instead of a
+/// count that has to be refilled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// When the calls so far would be over at the average rate, in microseconds since the Unix epoch.
+    busy_until: u64,
+    /// The last time at which a refused caller was told to come back, in microseconds since the Unix epoch.
+    last_slot: u64,
+}
+
+impl Calls {
+    /// Counts a call, or refuses it and returns when to come back. Each refused caller is told another time, so that
+    /// those who were refused together do not come back together.
+    fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
+        let now = at.as_millis().saturating_mul(1000);
+        let busy_until = self.busy_until.max(now);
+        let (interval, tolerance) = (rate.interval(), rate.tolerance());
+        if busy_until - now <= tolerance {
+            self.busy_until = busy_until.saturating_add(interval);
+            return Ok(());
+        }
+        let latest = now.saturating_add(u64::try_from(RETRY_MAX.as_micros()).unwrap_or(u64::MAX));
+        let free = busy_until - tolerance;
+        self.last_slot = free.max(self.last_slot.saturating_add(interval)).min(latest);
+        // The engine counts in milliseconds.
+        Err(Duration::from_millis((self.last_slot - now).div_ceil(1000)))
+    }
+}
+
+/// The calls of a catalog, with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCalls {
+    /// The catalog.
+    pub id: ResourceId,
+    /// Its calls.
+    pub calls: Calls,
+}
+
+/// The calls of all catalogs that have a rate and were called: at most one entry for each catalog.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallCounts(BTreeMap<ResourceId, Calls>);
+
+impl CallCounts {
+    /// Counts a call of a catalog, or returns when to come back.
+    pub(crate) fn take(&mut self, catalog: &ResourceId, rate: CallRate, at: SimTime) -> Result<(), Duration> {
+        match self.0.get_mut(catalog) {
+            Some(calls) => calls.take(rate, at),
+            None => self.0.entry(catalog.clone()).or_default().take(rate, at),
+        }
+    }
+
+    /// Forgets the calls of a catalog that is gone or has no rate any more.
+    pub(crate) fn forget(&mut self, catalog: &ResourceId) {
+        self.0.remove(catalog);
+    }
+
+    pub(crate) fn to_named(&self) -> Vec<NamedCalls> {
+        self.0.iter().map(|(id, calls)| NamedCalls { id: id.clone(), calls: *calls }).collect()
+    }
+
+    pub(crate) fn of_named(named: Vec<NamedCalls>) -> Self {
+        Self(named.into_iter().map(|named| (named.id, named.calls)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> SimTime {
+        SimTime::from_millis(1_000_000 + millis)
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_one_call_at_each_interval() {
+        let rate = CallRate { per_second: 2, burst: 3 };
+        let mut calls = Calls::default();
+        let taken: Vec<_> = (0..4).map(|_| calls.take(rate, at(0))).collect();
+        assert_eq!(taken, [Ok(()), Ok(()), Ok(()), Err(Duration::from_millis(500))]);
+        assert_eq!(calls.take(rate, at(499)), Err(Duration::from_millis(501)));
+        assert_eq!(calls.take(rate, at(500)), Ok(()));
+        // After a long time without calls, the burst is there again.
+        let taken: Vec<_> = (0..4).map(|_| calls.take(rate, at(60_000)).is_ok()).collect();
+        assert_eq!(taken, [true, true, true, false]);
+    }
+
+    #[test]
+    fn refused_callers_come_back_one_after_the_other_and_each_is_served() {
+        let rate = CallRate { per_second: 10, burst: 1 };
+        let mut calls = Calls::default();
+        assert_eq!(calls.take(rate, at(0)), Ok(()));
+        let told: Vec<_> = (0..5).map(|_| calls.take(rate, at(0)).unwrap_err()).collect();
+        assert_eq!(told, [100, 200, 300, 400, 500].map(Duration::from_millis));
+        assert!(told.iter().all(|told| calls.take(rate, at(0) + *told).is_ok()));
+    }
+
+    proptest! {
+        /// Whatever the callers do, no more calls pass in any span of time than the rate and the burst allow, and a
+        /// caller that waits as long as it was told, with nobody else calling, is served.
+        #[test]
+        fn no_more_calls_pass_than_the_rate_allows(
+            per_second in 1_u32..1000,
+            burst in 1_u32..50,
+            waits in proptest::collection::vec(0_u64..400, 1..300),
+        ) {
+            let rate = CallRate { per_second, burst };
+            let mut calls = Calls::default();
+            let mut now = 0;
+            let mut passed = Vec::new();
+            for wait in waits {
+                now += wait;
+                match calls.take(rate, at(now)) {
+                    Ok(()) => passed.push(now),
+                    Err(told) => {
+                        prop_assert!(told > Duration::ZERO && told <= RETRY_MAX);
+                        prop_assert!(calls.clone().take(rate, at(now) + told).is_ok() || told == RETRY_MAX);
+                    }
+                }
+            }
+            for (first, from) in passed.iter().enumerate() {
+                for (last, to) in passed.iter().enumerate().skip(first) {
+                    let allowed = u64::from(burst) + (to - from) * 1000 / rate.interval() + 1;
+                    prop_assert!((last - first + 1) as u64 <= allowed);
+                }
+            }
+        }
+    }
+}
