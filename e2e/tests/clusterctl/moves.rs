@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use nephele_e2e::{
-    Bare, Cluster, Management, Scope, Shape,
+    Bare, Cluster, Look, Management, Scope, Shape,
     ipam::POOLS,
     management::{Kind, kinds},
     state,
@@ -54,8 +54,13 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     let everything = objects(&source.management, &namespace).await?;
     everything_belongs_to_something_that_moves(&everything)?;
 
+    // Both managers listen on the same host, and a cluster of the other one was published with the port of one that moves.
+    let [plain, ..] = &here;
+    let keeper = published_as(&Scope::on(target.management.clone(), "keeper").await?, plain).await?;
     move_to(&source, &target, &namespace).await?;
     nothing_is_left(&source.management, &namespace).await?;
+    port_belongs_to(&there[0], &keeper).await?;
+    keeper.delete().await?;
     settled(&there, 1).await?;
     same(&identities(&there).await?, &before);
     assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
@@ -87,6 +92,42 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
 
     Scope { management: target.management.clone(), namespace }.finish().await?;
     target.down().await
+}
+
+/// A cluster with the endpoint of another one.
+async fn published_as(scope: &Scope, other: &Cluster) -> anyhow::Result<Cluster> {
+    let (host, port) = other.endpoint().await?;
+    let endpoint = json!({"host": host, "port": port});
+    let publish = |object: &mut Value| {
+        if object["kind"] == "InMemoryCluster" {
+            object["spec"]["controlPlaneEndpoint"] = endpoint.clone();
+        }
+    };
+    let cluster = scope.plain_with("keeper", Shape::new(1, 0), publish).await?;
+    // The manager of the other management cluster, on the same host, still listens on it.
+    is_refused(&cluster, &format!("failed to listen on port {port}")).await?;
+    Ok(cluster)
+}
+
+/// Waits until another cluster of the management cluster has the port of a cluster.
+async fn port_belongs_to(cluster: &Cluster, owner: &Cluster) -> anyhow::Result<()> {
+    let (_, port) = cluster.endpoint().await?;
+    let owner = format!("{}/{}", owner.namespace, owner.name);
+    is_refused(cluster, &format!("failed to listen on port {port}: it belongs to cluster {owner}")).await
+}
+
+/// Waits until a cluster says that it cannot have its port.
+async fn is_refused(cluster: &Cluster, expected: &str) -> anyhow::Result<()> {
+    let look = async || {
+        let object = cluster.infrastructure().await?;
+        let says = |condition: &Value| {
+            condition["reason"] == "PortUnavailable"
+                && condition["message"].as_str().is_some_and(|message| message.contains(expected))
+        };
+        let is_refused = state::condition(&object, "LoadBalancerAvailable").is_some_and(says);
+        Ok(Look::when(is_refused, || state::line(&object)))
+    };
+    cluster.until("the port is refused", look).await
 }
 
 /// One cluster in a SimulatedCloud with addresses from pools, one of a class, and one with a machine pool.
