@@ -16,6 +16,7 @@
 //!
 #![doc = include_str!("../DIFFERENCES.md")]
 
+mod apply;
 mod depth;
 mod http;
 mod patch;

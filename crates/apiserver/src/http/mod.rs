@@ -1,9 +1,12 @@
 //! The HTTP surface.
 
+mod applied;
+mod apply;
 mod body;
 mod budget;
 mod convert;
 mod discovery;
+mod field_manager;
 mod impersonate;
 mod negotiate;
 mod openapi;

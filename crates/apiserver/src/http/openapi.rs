@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::field_manager::APPLY;
 use super::status::json_response;
 use crate::registry::ResourceType;
 use crate::store::Store;
@@ -67,8 +68,16 @@ fn patch_operation(path: &str, kind: &ResourceType) -> (String, Value) {
     let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
     let version = path.rsplit('/').next().unwrap_or_default();
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    let strategic = (!kind.custom).then_some("application/strategic-merge-patch+json");
+    let formats = ["application/json-patch+json", "application/merge-patch+json", APPLY];
+    let content: Map<_, _> = formats
+        .into_iter()
+        .chain(strategic)
+        .map(|format| (format.to_owned(), json!({"schema": {"type": "object"}})))
+        .collect();
     let operation = json!({"patch": {
-        "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")],
+        "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation"), parameter("force")],
+        "requestBody": {"content": content, "required": true},
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-group-version-kind": {"group": kind.group, "version": version, "kind": kind.kind},
     }});

@@ -25,6 +25,9 @@ pub(crate) struct Options {
     pub(crate) propagation: Option<String>,
     pub(crate) include_object: Option<String>,
     pub(crate) verbose: bool,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) field_validation: Option<String>,
+    pub(crate) force: Option<bool>,
 }
 
 impl Options {
@@ -59,6 +62,9 @@ impl Options {
                 "propagationPolicy" => options.propagation = Some(value),
                 "includeObject" => options.include_object = Some(value),
                 "verbose" => options.verbose = true,
+                "fieldManager" => options.field_manager = Some(value),
+                "fieldValidation" => options.field_validation = Some(value),
+                "force" => options.force = Some(truth(&value)),
                 _ => {}
             }
         }

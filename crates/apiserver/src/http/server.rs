@@ -207,6 +207,7 @@ impl ApiServer {
             key: key.clone(),
             body,
             now,
+            api_version: kind.api_version(&info.version),
         };
         match (info.subresource.as_str(), info.verb) {
             ("", "get") => get(),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::body::{decode, media_type, set_in};
 use super::budget;
+use super::field_manager::{APPLY, apply_is_unsupported};
 use super::impersonate::Requester;
 use super::read::find;
 use super::status::{ApiError, json_response};
@@ -26,6 +27,8 @@ impl Write<'_> {
         let wanted = match *method {
             Method::GET | Method::HEAD => return Ok(json_response(StatusCode::OK, &current)),
             Method::PUT => decode(self.headers, self.body)?,
+            // Upstream maps the fields of a Scale to those of its workload. Nobody needs that here yet.
+            Method::PATCH if media_type(self.headers) == APPLY => return Err(apply_is_unsupported()),
             Method::PATCH => {
                 let patch = serde_json::from_slice(self.body)
                     .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
@@ -51,12 +54,11 @@ impl Write<'_> {
                 ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
             })?,
         };
-        let object =
-            self.store.update(self.now, &self.key, Part::Main, self.options.dry_run, |mut value| {
-                self.check_version(&value, &wanted)?;
-                set_in(&mut value, "spec", "replicas", replicas.into());
-                Ok::<_, ApiError>(value)
-            })?;
+        let object = self.write(Part::Main, |mut value| {
+            self.check_version(&value, &wanted)?;
+            set_in(&mut value, "spec", "replicas", replicas.into());
+            Ok(value)
+        })?;
         Ok(json_response(StatusCode::OK, &scale_of(&object.value())))
     }
 

@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 
 use super::body::{check_types, decode, media_type, set_in};
 use super::convert::{inward, outward_value};
+use super::field_manager::{self, APPLY};
 use super::query::Options;
 use super::read::select;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response, json_response};
 use super::view::View;
+use crate::apply::Writer;
 use crate::patch;
 use crate::registry::ResourceType;
 use crate::store::{
@@ -34,19 +36,21 @@ pub(crate) struct Write<'a> {
     pub(crate) key: Key,
     pub(crate) body: &'a Bytes,
     pub(crate) now: Timestamp,
+    /// The version of the request's objects.
+    pub(crate) api_version: String,
 }
 
 impl Write<'_> {
-    fn kind(&self) -> &ResourceType {
+    pub(super) fn kind(&self) -> &ResourceType {
         &self.view.kind
     }
 
-    fn respond(&self, code: StatusCode, object: &Object) -> Response<Body> {
+    pub(super) fn respond(&self, code: StatusCode, object: &Object) -> Response<Body> {
         self.view.response(code, object, self.now)
     }
 
     /// Checks that a body has the kind of the path, and adds its type if it is missing.
-    fn check_type(&self, value: &mut Value) -> Result<(), ApiError> {
+    pub(super) fn check_type(&self, value: &mut Value) -> Result<(), ApiError> {
         let kind = self.kind();
         let api_version = kind.api_version(&self.info.version);
         check_types(kind, value)?;
@@ -65,7 +69,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn check_place(&self, value: &Value) -> Result<(), ApiError> {
+    pub(super) fn check_place(&self, value: &Value) -> Result<(), ApiError> {
         let namespace = metadata_text(value, "namespace");
         if self.kind().namespaced && !namespace.is_empty() && namespace != self.info.namespace {
             return Err(ApiError::bad_request(
@@ -85,7 +89,24 @@ impl Write<'_> {
         Ok(())
     }
 
+    /// The manager of the request.
+    pub(super) fn writer<'b>(&'b self, manager: &'b str) -> Writer<'b> {
+        Writer { manager, api_version: &self.api_version, subresource: &self.info.subresource }
+    }
+
+    /// Changes the object for the client.
+    pub(super) fn write(
+        &self,
+        part: Part,
+        edit: impl FnOnce(Value) -> Result<Value, ApiError>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let manager = field_manager::name(self.options, self.headers);
+        let writer = self.writer(&manager);
+        self.store.update_as(self.now, &self.key, part, self.options.dry_run, &writer, edit)
+    }
+
     pub(crate) fn create(&self) -> Result<Response<Body>, ApiError> {
+        field_manager::check(self.options, "CreateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
         self.check_place(&value)?;
@@ -100,30 +121,34 @@ impl Write<'_> {
         let mut value = inward(self.kind(), value);
         complete_new(self.kind(), &mut value);
         let key = Key { name, ..self.key.clone() };
-        let object = if self.options.dry_run {
-            self.store.create_dry_run(self.now, &key, value)?
-        } else {
-            self.store.create(self.now, &key, value)?
-        };
+        let manager = field_manager::name(self.options, self.headers);
+        let object =
+            self.store.create_as(self.now, &key, value, self.options.dry_run, &self.writer(&manager))?;
         Ok(self.respond(StatusCode::CREATED, &object))
     }
 
     pub(crate) fn update(&self, part: Part) -> Result<Response<Body>, ApiError> {
+        field_manager::check(self.options, "UpdateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
         self.check_place(&value)?;
         let mut value = inward(self.kind(), value);
         complete(self.kind(), &mut value);
-        let object = self.store.update(self.now, &self.key, part, self.options.dry_run, |current| {
+        let object = self.write(part, |current| {
             self.check_version(&current, &value)?;
-            Ok::<_, ApiError>(value)
+            Ok(value)
         })?;
         Ok(self.respond(StatusCode::OK, &object))
     }
 
     pub(crate) fn patch(&self, part: Part) -> Result<Response<Body>, ApiError> {
+        let is_apply = media_type(self.headers) == APPLY;
+        field_manager::check(self.options, "PatchOptions", is_apply)?;
+        if is_apply {
+            return self.apply(part);
+        }
         let apply = self.patcher()?;
-        let object = self.store.update(self.now, &self.key, part, self.options.dry_run, |current| {
+        let object = self.write(part, |current| {
             let before = outward_value(self.kind(), &self.info.version, current.clone());
             let mut patched = apply(before)?;
             if !patched.is_object() {
@@ -162,15 +187,10 @@ impl Write<'_> {
                     Ok(patch::strategic_merge(&current, &patch, &kind.group, &kind.kind)?)
                 })
             }
-            "application/apply-patch+yaml" => {
-                return Err(ApiError::unsupported_media_type(
-                    "application/apply-patch+yaml (server-side apply)",
-                    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-                ));
-            }
             other => {
-                let custom = "application/json-patch+json, application/merge-patch+json";
-                let built_in = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+                let custom =
+                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+                let built_in = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
                 return Err(ApiError::unsupported_media_type(
                     other,
                     if kind.custom { custom } else { built_in },
@@ -277,7 +297,7 @@ pub(crate) fn is_dry_run(options: &Value) -> bool {
 
 /// The defaults that the real server's strategies and admission set on a new object, as far as clients rely on
 /// them.
-fn complete_new(kind: &ResourceType, value: &mut Value) {
+pub(super) fn complete_new(kind: &ResourceType, value: &mut Value) {
     complete(kind, value);
     // A kubelet registers its Node with a status, and volumes are created with a phase; of other kinds the status
     // starts empty.
@@ -294,7 +314,7 @@ fn complete_new(kind: &ResourceType, value: &mut Value) {
 }
 
 /// The changes that every write makes to an object.
-fn complete(kind: &ResourceType, value: &mut Value) {
+pub(super) fn complete(kind: &ResourceType, value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     if !kind.custom {
         // Decoding into Go's types drops null fields; Go clients send unset times as null.

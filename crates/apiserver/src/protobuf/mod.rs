@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use schema::Shape;
-pub(crate) use schema::{Field, Message, Strategy, message};
+pub(crate) use schema::{Field, ListKey, Message, Relation, Strategy, message};
 use wire::Reader;
 
 const MAGIC: &[u8; 4] = b"k8s\0";

@@ -1,5 +1,5 @@
-//! The messages of the built-in kinds, read once from `messages.txt`: field numbers for decoding protobuf, and patch
-//! strategies for strategic merge patches.
+//! The messages of the built-in kinds, read once from `messages.txt`: field numbers for decoding protobuf, patch
+//! strategies for strategic merge patches, and relations for server-side apply.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(super) fields: Vec<Field>,
+    /// Whether server-side apply takes it as one value.
+    atomic: bool,
 }
 
 /// One field.
@@ -22,6 +24,8 @@ pub(crate) struct Field {
     pub(super) zero_kept: bool,
     /// How a strategic merge patch treats it.
     pub(crate) strategy: Strategy,
+    /// How server-side apply treats it. None if that follows from its shape and message.
+    relation: Option<Relation>,
 }
 
 /// The type of a field, or of each element of a list or map.
@@ -64,6 +68,28 @@ pub(crate) enum Strategy {
     MergeBy(&'static str),
 }
 
+/// How server-side apply treats a list or a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// As one value.
+    Atomic,
+    /// A map, field by field.
+    Granular,
+    /// A list of scalars that is a set.
+    Set,
+    /// A list of maps, element by element. The elements differ in the values of these fields.
+    By(Box<[ListKey]>),
+}
+
+/// A field that identifies the elements of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListKey {
+    /// Its name.
+    pub(crate) name: Box<str>,
+    /// The value of elements that do not have it, as JSON.
+    pub(crate) default: Option<Box<str>>,
+}
+
 /// The message of a built-in kind.
 pub(crate) fn message(group: &str, kind: &str) -> Option<&'static Message> {
     let kinds = &SCHEMA.kinds;
@@ -75,6 +101,11 @@ pub(crate) fn message(group: &str, kind: &str) -> Option<&'static Message> {
 impl Message {
     pub(super) fn numbered(&self, number: u64) -> Option<&Field> {
         self.fields.iter().find(|field| field.number == number)
+    }
+
+    /// Whether server-side apply takes it as one value.
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.atomic
     }
 
     /// The field of that name in JSON.
@@ -92,6 +123,34 @@ impl Field {
         match self.kind {
             Kind::Message(index) if self.shape != Shape::Map => Some(at(index)),
             _ => None,
+        }
+    }
+
+    /// The message type of the field, or of the elements of its list or map. None for other types.
+    pub(crate) fn element(&self) -> Option<&'static Message> {
+        match self.kind {
+            Kind::Message(index) => Some(at(index)),
+            _ => None,
+        }
+    }
+
+    /// Whether the field has one value: neither a list nor a map.
+    pub(crate) fn is_one(&self) -> bool {
+        self.shape == Shape::One
+    }
+
+    /// Whether a real server always has the field, because it is a struct and not a pointer in Go.
+    pub(crate) fn is_always_there(&self) -> bool {
+        self.is_one() && matches!(self.kind, Kind::Message(_)) && !self.zero_kept
+    }
+
+    /// How server-side apply treats the field itself.
+    pub(crate) fn relation(&self) -> &Relation {
+        match (&self.relation, self.shape, self.message()) {
+            (Some(relation), _, _) => relation,
+            (None, Shape::List, _) => &Relation::Atomic,
+            (None, Shape::One, Some(message)) if message.atomic => &Relation::Atomic,
+            (None, Shape::One | Shape::Map, _) => &Relation::Granular,
         }
     }
 }
@@ -114,7 +173,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 fn read(text: &'static str) -> Result<Schema, &'static str> {
     let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let names: HashMap<_, _> =
-        lines().filter_map(|line| line.strip_prefix("message ")).enumerate().map(|(i, n)| (n, i)).collect();
+        lines().filter_map(message_name).enumerate().map(|(index, (name, _))| (name, index)).collect();
     let mut schema = Schema { messages: Vec::new(), kinds: HashMap::new() };
     for line in lines() {
         if let Some(kind) = line.strip_prefix("kind ") {
@@ -124,14 +183,20 @@ fn read(text: &'static str) -> Result<Schema, &'static str> {
             };
             let group = if group == "core" { "" } else { group };
             schema.kinds.insert((group, kind), *names.get(message).ok_or(line)?);
-        } else if line.starts_with("message ") {
-            schema.messages.push(Message { fields: Vec::new() });
+        } else if let Some((_, atomic)) = message_name(line) {
+            schema.messages.push(Message { fields: Vec::new(), atomic });
         } else {
             let field = read_field(line.trim_start(), &names).ok_or(line)?;
             schema.messages.last_mut().ok_or(line)?.fields.push(field);
         }
     }
     Ok(schema)
+}
+
+/// The name of a message and whether it is atomic, from the line that begins it.
+fn message_name(line: &'static str) -> Option<(&'static str, bool)> {
+    let name = line.strip_prefix("message ")?;
+    Some(name.strip_suffix(" atomic").map_or((name, false), |name| (name, true)))
 }
 
 fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Option<Field> {
@@ -157,7 +222,8 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
         "strings" => Kind::Texts,
         message => Kind::Message(*names.get(message)?),
     };
-    let (strategy, key) = match words.next() {
+    let mut words = words.peekable();
+    let (strategy, key) = match words.next_if(|word| !word.starts_with("apply:")) {
         None => ("", None),
         Some(word) => word.split_once('=').map_or((word, None), |(strategy, key)| (strategy, Some(key))),
     };
@@ -169,11 +235,33 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
         ("" | "retainKeys", None) => Strategy::Default,
         _ => return None,
     };
+    let relation = match (words.next(), strategy) {
+        (Some(word), _) => Some(read_relation(word.strip_prefix("apply:")?)?),
+        (None, Strategy::MergeBy(key)) => Some(read_relation(&format!("by={key}"))?),
+        (None, Strategy::MergeScalars) => Some(Relation::Set),
+        (None, Strategy::Replace) => Some(Relation::Atomic),
+        (None, Strategy::Default) => None,
+    };
     let name = (name != "+").then_some(name);
     if name.is_none() && !(shape == Shape::One && matches!(kind, Kind::Message(_))) {
         return None;
     }
-    Some(Field { number, name, kind, shape, zero_kept, strategy })
+    Some(Field { number, name, kind, shape, zero_kept, strategy, relation })
+}
+
+fn read_relation(word: &str) -> Option<Relation> {
+    let key = |key: &str| match key.split_once(':') {
+        None => ListKey { name: key.into(), default: None },
+        Some((name, default)) => {
+            ListKey { name: name.into(), default: Some(format!("{default:?}").into_boxed_str()) }
+        }
+    };
+    Some(match (word, word.strip_prefix("by=")) {
+        ("atomic", _) => Relation::Atomic,
+        ("granular", _) => Relation::Granular,
+        ("set", _) => Relation::Set,
+        (_, keys) => Relation::By(keys?.split(',').map(key).collect()),
+    })
 }
 
 #[cfg(test)]
@@ -206,6 +294,45 @@ mod tests {
         // No client's scheme has its Go type, so no client sends it as protobuf or uses a strategic merge patch by
         // default.
         assert_eq!(missing, ["CustomResourceDefinition"]);
+    }
+
+    #[test]
+    fn apply_relates_lists_and_maps_as_the_tags_say() {
+        let by = |keys: &[(&str, Option<&str>)]| {
+            let key = |(name, default): &(&str, Option<&str>)| ListKey {
+                name: (*name).into(),
+                default: default.map(Into::into),
+            };
+            Relation::By(keys.iter().map(key).collect())
+        };
+        let check = |group: &str, kind: &str, path: &[&str], expected: Relation| {
+            let (last, parents) = path.split_last().unwrap();
+            let mut message = message(group, kind).unwrap();
+            for parent in parents {
+                message = message.named(parent).unwrap().element().unwrap();
+            }
+            assert_eq!(*message.named(last).unwrap().relation(), expected, "{kind} {path:?}");
+        };
+        let protocol = Some("\"TCP\"");
+        check(
+            "",
+            "Pod",
+            &["spec", "containers", "ports"],
+            by(&[("containerPort", None), ("protocol", protocol)]),
+        );
+        check("", "Service", &["spec", "ports"], by(&[("port", None), ("protocol", protocol)]));
+        check("", "Service", &["spec", "selector"], Relation::Atomic);
+        check("", "Pod", &["spec", "containers"], by(&[("name", None)]));
+        check("", "Pod", &["spec", "tolerations"], Relation::Atomic);
+        check("", "Pod", &["spec", "nodeSelector"], Relation::Atomic);
+        check("apps", "Deployment", &["spec", "selector"], Relation::Atomic);
+        check("apps", "Deployment", &["spec", "template"], Relation::Granular);
+        check("", "Node", &["spec", "taints"], Relation::Atomic);
+        check("", "Node", &["status", "addresses"], by(&[("type", None)]));
+        check("", "PersistentVolume", &["spec", "claimRef"], Relation::Granular);
+        check("", "ConfigMap", &["data"], Relation::Granular);
+        check("", "ConfigMap", &["metadata", "finalizers"], Relation::Set);
+        check("", "ConfigMap", &["metadata", "ownerReferences"], by(&[("uid", None)]));
     }
 
     #[test]

@@ -192,6 +192,7 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
     if let Some(resource) = collection_of(&gone.value()).filter(|named| state.registry.get(named).is_none()) {
         state.defined.remove(&resource);
         state.collections.remove(&resource);
+        state.forget_schemas(&resource);
     }
 }
 

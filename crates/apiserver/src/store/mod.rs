@@ -12,9 +12,11 @@ mod events;
 mod journal;
 mod log;
 mod object;
+mod ownership;
 mod prepare;
 #[cfg(test)]
 mod restored;
+mod schemas;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -29,11 +31,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use definition::resource_type_of_definition;
+pub(crate) use error::shown;
 pub use error::{Expired, Fault, StoreError};
 pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
 pub use log::{Change, ChangeKind};
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
+pub(crate) use ownership::managed_fields;
+pub(crate) use prepare::{MANAGED_FIELDS, time};
+pub(crate) use validate::ANNOTATIONS_MAX;
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
 use crate::registry::{Registry, ResourceType};
@@ -86,6 +92,8 @@ struct State {
     registry: Registry,
     /// The kinds of CustomResourceDefinitions.
     defined: BTreeMap<GroupResource, Arc<ResourceType>>,
+    /// The schemas of custom kinds to whose objects something was applied.
+    schemas: schemas::Schemas,
     /// The collections of kinds that have had an object.
     collections: BTreeMap<GroupResource, Collection>,
     log: Log,
@@ -136,6 +144,7 @@ impl Store {
             version,
             registry,
             defined: BTreeMap::new(),
+            schemas: schemas::Schemas::default(),
             collections: BTreeMap::new(),
             log: Log::new(event_log_capacity, event_log_bytes_max, version),
             dependents: BTreeMap::new(),

@@ -11,8 +11,11 @@ use crate::registry::ResourceType;
 const SERVER_OWNED: [&str; 6] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
 
+/// Who owns which fields, in the metadata.
+pub(crate) const MANAGED_FIELDS: &str = "managedFields";
+
 /// A time in RFC 3339 with seconds, as Kubernetes writes it.
-pub(super) fn time(now: Timestamp) -> String {
+pub(crate) fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -50,11 +53,11 @@ pub(super) fn keep_server_metadata(current: &Value, next: &mut Value) {
     }
 }
 
-/// Drops fields that are not stored: `managedFields` (there is no server-side apply yet), and empty maps and lists of
-/// metadata, which the real server omits.
-pub(super) fn tidy_metadata(value: &mut Value) {
+/// Drops fields of the metadata that are not stored: `selfLink`, and empty maps and lists, which the real server omits.
+/// Takes out `managedFields`, which [`Ownership`](super::ownership::Ownership) decides on.
+pub(super) fn tidy_metadata(value: &mut Value) -> Option<Value> {
     let metadata = metadata_mut(value);
-    metadata.remove("managedFields");
+    let managed_fields = metadata.remove(MANAGED_FIELDS).filter(|fields| !fields.is_null());
     metadata.remove("selfLink");
     metadata.retain(|_, field| match field {
         // Go's encoding of unset times.
@@ -63,6 +66,7 @@ pub(super) fn tidy_metadata(value: &mut Value) {
         Value::Array(list) => !list.is_empty(),
         _ => true,
     });
+    managed_fields
 }
 
 /// Whether two versions of an object have the same desired state: everything except metadata and, if status has its own

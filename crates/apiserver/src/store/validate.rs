@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::{Fault, Faults, StoreError, shown};
 use super::object::metadata_text;
+use super::prepare::MANAGED_FIELDS;
 use crate::depth::{DEPTH_MAX, fits};
 use crate::registry::ResourceType;
 
@@ -17,12 +18,12 @@ const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-',
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// The maximum size of all annotations of an object in bytes, keys and values (`TotalAnnotationSizeLimitB`).
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+pub(crate) const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Checks an object before it is stored.
 pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreError> {
     let mut faults = Faults::default();
-    if !fits(value, DEPTH_MAX) {
+    if !object_fits(value) {
         let detail = format!("must not nest deeper than {DEPTH_MAX} levels");
         faults.push(Fault::forbidden("", &detail));
         return refuse(kind, value, faults);
@@ -40,6 +41,19 @@ pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreEr
         super::definition::check(value, &mut faults);
     }
     refuse(kind, value, faults)
+}
+
+/// Whether an object has at most as many levels as allowed. `managedFields` do not count: the server made them, and they
+/// have a few levels more than the object's own fields.
+fn object_fits(object: &Value) -> bool {
+    let fields = object.as_object().into_iter().flatten();
+    fields.into_iter().all(|(name, value)| match value.as_object().filter(|_| name == "metadata") {
+        None => fits(value, DEPTH_MAX - 1),
+        Some(metadata) => {
+            let mut counted = metadata.iter().filter(|(name, _)| *name != MANAGED_FIELDS);
+            counted.all(|(_, value)| fits(value, DEPTH_MAX - 2))
+        }
+    })
 }
 
 /// Checks an update against the stored object.

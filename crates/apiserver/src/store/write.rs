@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::collect::Check;
 use super::error::StoreError;
 use super::object::{Key, Object, metadata_mut, metadata_text};
+use super::ownership::{Ownership, Written, managed_fields, nothing};
 use super::{State, Store, definition, prepare, validate};
+use crate::apply::{Writer, are_same_but_for_times};
 use crate::registry::ResourceType;
 
 /// Which part of an object an update may change.
@@ -70,25 +72,24 @@ impl Store {
     /// # Errors
     /// When the name is taken, the kind is not served, the namespace does not exist or the object is not valid.
     pub fn create(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
-        self.change(now, |state| {
-            let (kind, key, object) = state.prepare_new(&self.uid_seed, now, key, value)?;
-            let object = state.put(&key, object);
-            if !object.owners.is_empty() {
-                state.checks.insert(Check::NewDependent(key.clone()));
-            }
-            state.note_event(now, &key, &object);
-            definition::written(state, &kind, &object);
-            Ok(object)
-        })
+        self.change(now, |state| state.create(&self.uid_seed, now, key, value, Ownership::Kept))
     }
 
-    /// The result of [`Store::create`], without storing.
-    ///
-    /// # Errors
-    /// As [`Store::create`].
-    pub fn create_dry_run(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
-        let (_, _, object) = self.state.lock().prepare_new(&self.uid_seed, now, key, value)?;
-        Ok(Arc::new(object))
+    /// As [`Store::create`], for a client. A dry run stores nothing.
+    pub(crate) fn create_as(
+        &self,
+        now: Timestamp,
+        key: &Key,
+        value: Value,
+        dry_run: bool,
+        writer: &Writer<'_>,
+    ) -> Result<Arc<Object>, StoreError> {
+        let ownership = Ownership::Updated(writer);
+        if dry_run {
+            let (_, _, object) = self.state.lock().prepare_new(&self.uid_seed, now, key, value, ownership)?;
+            return Ok(Arc::new(object));
+        }
+        self.change(now, |state| state.create(&self.uid_seed, now, key, value, ownership))
     }
 
     /// Creates the default namespaces of a real server that are missing.
@@ -117,12 +118,46 @@ impl Store {
     where
         E: From<StoreError>,
     {
+        self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Kept, edit))
+    }
+
+    /// As [`Store::update`], for a client.
+    pub(crate) fn update_as<E: From<StoreError>>(
+        &self,
+        now: Timestamp,
+        key: &Key,
+        part: Part,
+        dry_run: bool,
+        writer: &Writer<'_>,
+        edit: impl FnOnce(Value) -> Result<Value, E>,
+    ) -> Result<Arc<Object>, E> {
+        self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Updated(writer), edit))
+    }
+
+    /// Applies to an object: `edit` gets the stored object and returns the new one with its `managedFields`. Creates
+    /// the object if it does not exist, but not for a subresource. Returns whether it did.
+    pub(crate) fn apply<E: From<StoreError>>(
+        &self,
+        now: Timestamp,
+        key: &Key,
+        part: Part,
+        dry_run: bool,
+        edit: impl FnOnce(Option<Value>) -> Result<Value, E>,
+    ) -> Result<(Arc<Object>, bool), E> {
         self.change(now, |state| {
-            let kind = state.kind(key)?;
-            let current = state.get(key).cloned().ok_or_else(|| not_found(key))?;
-            let before = current.value();
-            let next = edit(before.clone())?;
-            Ok(state.update(now, key, &kind, &current, &before, next, part, dry_run)?)
+            if part == Part::Status || state.get(key).is_some() {
+                let edit = |current| edit(Some(current));
+                let object = state.edit(now, key, part, dry_run, Ownership::Applied, edit)?;
+                return Ok((object, false));
+            }
+            let value = edit(None)?;
+            let object = if dry_run {
+                let new = state.prepare_new(&self.uid_seed, now, key, value, Ownership::Applied)?;
+                Arc::new(new.2)
+            } else {
+                state.create(&self.uid_seed, now, key, value, Ownership::Applied)?
+            };
+            Ok((object, true))
         })
     }
 
@@ -181,13 +216,32 @@ impl State {
         self.resource_type(&key.resource).cloned().ok_or(StoreError::UnknownResource)
     }
 
+    fn create(
+        &mut self,
+        seed: &str,
+        now: Timestamp,
+        key: &Key,
+        value: Value,
+        ownership: Ownership<'_>,
+    ) -> Result<Arc<Object>, StoreError> {
+        let (kind, key, object) = self.prepare_new(seed, now, key, value, ownership)?;
+        let object = self.put(&key, object);
+        if !object.owners.is_empty() {
+            self.checks.insert(Check::NewDependent(key.clone()));
+        }
+        self.note_event(now, &key, &object);
+        definition::written(self, &kind, &object);
+        Ok(object)
+    }
+
     /// All steps of a creation before the object is stored.
     fn prepare_new(
-        &self,
+        &mut self,
         seed: &str,
         now: Timestamp,
         key: &Key,
         mut value: Value,
+        ownership: Ownership<'_>,
     ) -> Result<(Arc<ResourceType>, Key, Object), StoreError> {
         let kind = self.kind(key)?;
         let version = self.version + 1;
@@ -207,7 +261,7 @@ impl State {
         if self.get(&key).is_some() {
             return Err(StoreError::AlreadyExists { resource: key.resource, name: key.name });
         }
-        prepare::tidy_metadata(&mut value);
+        let given = prepare::tidy_metadata(&mut value);
         let metadata = metadata_mut(&mut value);
         metadata.insert("name".to_owned(), key.name.clone().into());
         if kind.namespaced {
@@ -234,6 +288,10 @@ impl State {
         if kind.is_definition() {
             definition::complete(&mut value, now);
         }
+        let before = nothing();
+        let written = Written { kind: &kind, before: &before, next: &value, given, now };
+        let managed_fields = written.managed_fields(ownership, || self.schema(&kind, ownership));
+        set_managed_fields(&mut value, managed_fields);
         let object = Object::of_client(&value, version)?;
         Ok((kind, key, object))
     }
@@ -252,21 +310,33 @@ impl State {
         Ok(())
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one step of `Store::update`, apart so that it is compiled once"
-    )]
-    fn update(
+    /// Replaces an object, or a part of it, by the result of `edit`.
+    fn edit<E: From<StoreError>>(
         &mut self,
         now: Timestamp,
         key: &Key,
-        kind: &ResourceType,
-        current: &Arc<Object>,
-        before: &Value,
-        mut next: Value,
         part: Part,
         dry_run: bool,
+        ownership: Ownership<'_>,
+        edit: impl FnOnce(Value) -> Result<Value, E>,
+    ) -> Result<Arc<Object>, E> {
+        let kind = self.kind(key)?;
+        let current = self.get(key).cloned().ok_or_else(|| not_found(key))?;
+        let before = current.value();
+        let next = edit(before.clone())?;
+        let update =
+            Update { key, kind: &kind, current: &current, before: &before, part, dry_run, ownership };
+        Ok(self.update(now, &update, next)?)
+    }
+
+    fn update(
+        &mut self,
+        now: Timestamp,
+        update: &Update<'_>,
+        mut next: Value,
     ) -> Result<Arc<Object>, StoreError> {
+        let Update { key, kind, current, before, part, dry_run, ownership } = *update;
+        let given = prepare::tidy_metadata(&mut next);
         match part {
             Part::Main if kind.status => prepare::copy_field(before, &mut next, "status"),
             Part::Status => {
@@ -276,12 +346,15 @@ impl State {
             }
             Part::Main | Part::Whole => {}
         }
-        prepare::tidy_metadata(&mut next);
+        metadata_mut(&mut next).remove(prepare::MANAGED_FIELDS);
         prepare::keep_server_metadata(before, &mut next);
         prepare::set_type(kind, &mut next);
         let metadata = metadata_mut(&mut next);
         metadata.insert("resourceVersion".to_owned(), current.resource_version.to_string().into());
-        if next == *before {
+        let written = Written { kind, before, next: &next, given, now };
+        let managed_fields = written.managed_fields(ownership, || self.schema(kind, ownership));
+        set_managed_fields(&mut next, managed_fields);
+        if is_same(before, &next) {
             return Ok(current.clone());
         }
         validate::validate(kind, &next)?;
@@ -292,12 +365,19 @@ impl State {
         if kind.generation && !prepare::desires_the_same(kind, before, &next) {
             bump_generation(&mut next);
         }
-        if dry_run {
-            return Ok(Arc::new(Object::of_client(&next, current.resource_version)?));
-        }
-        let version = self.version + 1;
+        let version = if dry_run { current.resource_version } else { self.version + 1 };
         metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
-        let object = Object::of_client(&next, version)?;
+        let object = match (Object::of_client(&next, version), ownership) {
+            (Err(StoreError::TooLarge { .. }), Ownership::Updated(_)) => {
+                // As in the real server, an update does not fail because of what it does not contain.
+                metadata_mut(&mut next).remove(prepare::MANAGED_FIELDS);
+                Object::of_client(&next, version)?
+            }
+            (object, _) => object?,
+        };
+        if dry_run {
+            return Ok(Arc::new(object));
+        }
         if object.deleting && !object.has_finalizers && !self.holds_content(key) {
             // The last finalizer was removed. As in the real server, this deletes the object and creates no version of
             // its own.
@@ -436,6 +516,37 @@ impl State {
     pub(super) fn holds_content(&self, key: &Key) -> bool {
         is_namespaces(key) && self.collections.values().any(|c| c.objects.contains_key(key.name.as_str()))
             || key.resource == *definition::COLLECTION && definition::in_use(self, &key.name)
+    }
+}
+
+/// One update, as [`State::update`] needs it.
+#[derive(Clone, Copy)]
+struct Update<'a> {
+    key: &'a Key,
+    kind: &'a ResourceType,
+    current: &'a Arc<Object>,
+    before: &'a Value,
+    part: Part,
+    dry_run: bool,
+    ownership: Ownership<'a>,
+}
+
+fn set_managed_fields(value: &mut Value, managed_fields: Option<Value>) {
+    if let Some(managed_fields) = managed_fields {
+        metadata_mut(value).insert(prepare::MANAGED_FIELDS.to_owned(), managed_fields);
+    }
+}
+
+/// Whether an update changes nothing. The times of the managers alone are no change
+/// (`apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`).
+fn is_same(before: &Value, next: &Value) -> bool {
+    match (managed_fields(before), managed_fields(next)) {
+        (Some(old), Some(new)) if old != new && are_same_but_for_times(old, new) => {
+            let mut with_old_times = next.clone();
+            set_managed_fields(&mut with_old_times, Some(old.clone()));
+            *before == with_old_times
+        }
+        _ => before == next,
     }
 }
 

@@ -117,3 +117,20 @@ async fn discovery_finds_the_kinds() {
         assert!(capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == "scale"));
     }
 }
+
+#[tokio::test]
+async fn objects_are_applied() {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client());
+    let with = |value: &str| {
+        let mut map = map("a");
+        map.data = Some([("k".to_owned(), value.to_owned())].into());
+        Patch::Apply(map)
+    };
+    let created = maps.patch("a", &PatchParams::apply("one"), &with("1")).await.unwrap();
+    let entry = &created.metadata.managed_fields.as_ref().unwrap()[0];
+    assert_eq!((entry.manager.as_deref(), entry.operation.as_deref()), (Some("one"), Some("Apply")));
+    let conflict = maps.patch("a", &PatchParams::apply("two"), &with("2")).await.unwrap_err();
+    assert_eq!(reason(&conflict), (409, "Conflict".into()));
+    let forced = maps.patch("a", &PatchParams::apply("two").force(), &with("2")).await.unwrap();
+    assert_eq!(forced.data.as_ref().unwrap()["k"], "2");
+}

@@ -6,7 +6,8 @@ use nephele_apiserver::{ApiServer, Authentication, StoreOptions, UserInfo};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Call, call, failure, get, get_as, pod, post, request_as, send, server, server_with, settings,
+    Call, apply, apply_text, call, failure, get, get_as, json_of, managers, patch, pod, post, request_as,
+    send, server, server_with, settings,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -109,21 +110,94 @@ async fn service_accounts_have_no_tokens() {
     assert_eq!(request_as(&guarded(), None, "GET", MAPS, bearer, &Value::Null).await.0, 401);
 }
 
-#[tokio::test]
-async fn server_side_apply_is_refused() {
-    let server = server();
-    let path = &format!("{MAPS}/a");
-    let content_type = "application/apply-patch+yaml";
-    post(&server, MAPS, json!({"metadata": {"name": "a"}})).await;
-    let answer = call(&server, Call { method: "PATCH", path, content_type, ..Call::default() }).await;
-    assert_eq!(answer.status(), 415);
+fn map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
 #[tokio::test]
-async fn managed_fields_are_dropped() {
-    let metadata = json!({"name": "a", "managedFields": [{"manager": "m"}]});
-    let answer = post(&server(), MAPS, json!({ "metadata": metadata })).await;
-    assert_eq!(answer["metadata"].get("managedFields"), None);
+async fn managed_fields_begin_with_the_first_apply() {
+    let server = server();
+    let path = format!("{MAPS}/a");
+    let created = post(&server, MAPS, map(json!({"a": "1"}))).await;
+    assert_eq!(created["metadata"].get("managedFields"), None);
+    let (_, patched) = patch(&server, "merge", &path, &json!({"data": {"b": "1"}})).await;
+    assert_eq!(patched["metadata"].get("managedFields"), None);
+    let (_, applied) = apply(&server, &path, "m", map(json!({"c": "1"}))).await;
+    let expected = [
+        r#"m Apply {"f:data":{"f:c":{}}}"#,
+        r#"before-first-apply Update {"f:data":{".":{},"f:a":{},"f:b":{}}}"#,
+    ];
+    assert_eq!(managers(&applied), expected);
+}
+
+#[tokio::test]
+async fn scale_cannot_be_applied() {
+    let server = server();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    post(&server, deployments, json!({"metadata": {"name": "d"}})).await;
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 2}});
+    assert_eq!(failure(apply(&server, &format!("{deployments}/d/scale"), "m", scale).await).0, 415);
+}
+
+#[tokio::test]
+async fn unknown_fields_are_applied() {
+    let server = server();
+    let pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"x": {"y": [1]}}});
+    let (code, applied) = apply(&server, &format!("{PODS}/p"), "m", pod).await;
+    assert_eq!((code, &applied["spec"]), (201, &json!({"x": {"y": [1]}})));
+}
+
+#[tokio::test]
+async fn list_with_an_element_twice_is_the_clients_fault() {
+    let spec = json!({"containers": [{"name": "a"}, {"name": "a"}]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
+    let (code, _, message) = failure(apply(&server(), &format!("{PODS}/p"), "m", pod).await);
+    assert_eq!(code, 422, "{message}");
+}
+
+#[tokio::test]
+async fn apply_lists_sixty_four_conflicts() {
+    let server = server();
+    let path = format!("{MAPS}/a");
+    let data = |value: &str| {
+        let fields = (0..100).map(|index| (format!("{index}{}", "x".repeat(2000)), json!(value)));
+        map(Value::Object(fields.collect()))
+    };
+    assert_eq!(apply(&server, &path, "one", data("1")).await.0, 201);
+    let (code, status) = apply(&server, &path, "two", data("2")).await;
+    assert_eq!(code, 409);
+    let causes = status["details"]["causes"].as_array().unwrap();
+    assert_eq!((causes.len(), causes[0]["field"].as_str().map(str::len)), (64, Some(1024)));
+    assert!(status["message"].as_str().unwrap().starts_with("Apply failed with 100 conflicts: "));
+}
+
+#[tokio::test]
+async fn long_yaml_is_not_applied() {
+    let server = server();
+    let path = format!("{MAPS}/a");
+    let text = "x".repeat(1024 * 1024);
+    let yaml = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: {text}}}\n");
+    assert_eq!(failure(apply_text(&server, &path, "m", &yaml).await).0, 400);
+    assert_eq!(apply(&server, &path, "m", map(json!({"a": text}))).await.0, 201);
+}
+
+#[tokio::test]
+async fn managed_fields_in_protobuf_are_ignored() {
+    let server = server();
+    let path = format!("{MAPS}/a");
+    let (_, applied) = apply(&server, &path, "m", map(json!({"a": "1"}))).await;
+    // A `runtime.Unknown` with a ConfigMap whose metadata has a name and one empty entry of `managedFields` (17).
+    let field =
+        |number: u8, bytes: &[u8]| [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat();
+    let metadata = [field(1, b"a"), vec![0x8a, 0x01, 0x00]].concat();
+    let data = [field(1, b"a"), field(2, b"1")].concat();
+    let object = [field(1, &metadata), field(2, &data)].concat();
+    let kind = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
+    let body = [b"k8s\0".to_vec(), field(1, &kind), field(2, &object)].concat();
+    let content_type = "application/vnd.kubernetes.protobuf";
+    let request = Call { method: "PUT", path: &path, content_type, body, ..Call::default() };
+    assert_eq!(json_of(call(&server, request).await).await, (200, applied));
 }
 
 #[tokio::test]

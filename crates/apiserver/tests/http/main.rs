@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "Clippy knows `#[test]` functions as tests, not what they call")]
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
 
+mod apply;
+mod apply_lists;
 mod bounds;
 mod client;
 mod definitions;

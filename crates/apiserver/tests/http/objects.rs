@@ -3,9 +3,7 @@
 use nephele_apiserver::StoreOptions;
 use serde_json::{Value, json};
 
-use crate::support::{
-    self, Call, call, failure, get, get_as, json_of, patch, pod, post, send, server, server_with,
-};
+use crate::support::{self, failure, get, get_as, patch, pod, post, send, server, server_with};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -126,11 +124,6 @@ async fn each_kind_of_patch_is_applied() {
         strategic["status"]["conditions"],
         json!([{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "False"}])
     );
-    let apply =
-        Call { method: "PATCH", path, content_type: "application/apply-patch+yaml", ..Call::default() };
-    let (code, reason, message) = failure(json_of(call(&server, apply).await).await);
-    assert_eq!((code, reason.as_str()), (415, "UnsupportedMediaType"));
-    assert!(message.contains("server-side apply"), "{message}");
 }
 
 #[tokio::test]

@@ -93,6 +93,36 @@ pub(crate) async fn patch(server: &ApiServer, kind: &str, path: &str, body: &Val
     json_of(call(server, call_of).await).await
 }
 
+/// Applies an object. `query` begins with the field manager's name.
+pub(crate) async fn apply(server: &ApiServer, path: &str, query: &str, body: Value) -> (u16, Value) {
+    apply_text(server, path, query, &body.to_string()).await
+}
+
+/// As [`apply`], with YAML.
+pub(crate) async fn apply_text(server: &ApiServer, path: &str, query: &str, body: &str) -> (u16, Value) {
+    let path = format!("{path}?fieldManager={query}");
+    let content_type = "application/apply-patch+yaml";
+    let body = body.as_bytes().to_vec();
+    let request = Call { method: "PATCH", path: &path, content_type, body, ..Call::default() };
+    json_of(call(server, request).await).await
+}
+
+/// `managedFields` of an object, an entry a line: `manager operation subresource fields`.
+pub(crate) fn managers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+    let line = |entry: &Value| {
+        assert_eq!(entry["fieldsType"], "FieldsV1");
+        assert!(entry["time"].is_string() && entry["apiVersion"].is_string(), "{entry}");
+        let subresource = match text(entry, "subresource") {
+            none if none.is_empty() => none,
+            some => format!(" {some}"),
+        };
+        format!("{} {}{subresource} {}", text(entry, "manager"), text(entry, "operation"), entry["fieldsV1"])
+    };
+    entries.iter().map(line).collect()
+}
+
 /// The message, reason and code of a `Status`.
 pub(crate) fn failure((code, status): (u16, Value)) -> (u16, String, String) {
     assert_eq!(status["kind"], "Status", "{status}");

@@ -1,0 +1,88 @@
+//! Merges what is applied into what is there (`structured-merge-diff/typed/merge.go`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde_json::Value;
+
+use super::path_element::PathElement;
+use super::schema::Schema;
+use super::view::View;
+
+/// The value that results when `applied` is applied to `live`. At most as deep as the deeper one of them.
+pub(super) fn merge(schema: Schema<'_>, live: Option<&Value>, applied: &Value) -> Value {
+    let Some(live) = live else { return applied.clone() };
+    let (before, after) = (View::of(schema, Some(live)), View::of(schema, Some(applied)));
+    match (before, after) {
+        (View::Map(old), View::Map(new)) if !old.is_empty() => {
+            let mut merged = old.clone();
+            for (name, value) in new {
+                let value = merge(schema.field(name).schema, old.get(name), value);
+                merged.insert(name.clone(), value);
+            }
+            Value::Object(merged)
+        }
+        (View::List(old), View::List(new)) if !old.is_empty() => Value::Array(merge_lists(schema, old, new)),
+        (View::Map(_) | View::List(_), View::Null) if before.has_parts() => live.clone(),
+        _ => applied.clone(),
+    }
+}
+
+/// Elements of both lists are in the order of `applied`. The others of `live` stay where they are, as far as that
+/// order allows, and the others of `applied` follow their predecessors.
+fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
+    let steps = |list: &[Value]| list.iter().map(|element| schema.step_to(element)).collect::<Vec<_>>();
+    let (live_steps, applied_steps) = (steps(live), steps(applied));
+    let mut there: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
+    for (step, element) in live_steps.iter().zip(live) {
+        if let Some(step) = step {
+            // Elements with the same step cannot be merged: the applied one replaces them.
+            there.entry(step).and_modify(|found| *found = None).or_insert(Some(element));
+        }
+    }
+    let wanted: BTreeSet<&PathElement> = applied_steps.iter().flatten().collect();
+    let mut shared: VecDeque<&PathElement> =
+        applied_steps.iter().flatten().filter(|step| there.contains_key(step)).collect();
+    let is_wanted = |step: &Option<PathElement>| step.as_ref().is_some_and(|step| wanted.contains(step));
+    let element = |step: &Option<PathElement>, value: &Value| {
+        let live = step.as_ref().and_then(|step| there.get(step).copied().flatten());
+        merge(schema.element(), live, value)
+    };
+    let mut merged = Vec::with_capacity(live.len().max(applied.len()));
+    let mut done: BTreeSet<&PathElement> = BTreeSet::new();
+    let (mut l, mut a) = (0, 0);
+    while l < live.len() || a < applied.len() {
+        if let (Some(ours), Some(theirs)) = (live_steps.get(l), applied_steps.get(a)) {
+            if ours.is_some() && ours == theirs {
+                done.extend(theirs);
+                merged.push(element(theirs, &applied[a]));
+                shared.pop_front();
+                (l, a) = (l + 1, a + 1);
+                continue;
+            }
+            // It comes later, in the order of the applied list.
+            if is_wanted(ours) && shared.front().is_some_and(|next| Some(*next) != ours.as_ref()) {
+                l += 1;
+                continue;
+            }
+        }
+        if let Some(ours) = live_steps.get(l) {
+            if !is_wanted(ours) {
+                merged.push(live[l].clone());
+                l += 1;
+                continue;
+            }
+            if ours.as_ref().is_some_and(|step| done.contains(step)) {
+                l += 1;
+            }
+        }
+        if let Some(theirs) = applied_steps.get(a) {
+            done.extend(theirs);
+            merged.push(element(theirs, &applied[a]));
+            if shared.front().copied() == theirs.as_ref() {
+                shared.pop_front();
+            }
+            a += 1;
+        }
+    }
+    merged
+}

@@ -1,0 +1,78 @@
+//! Who owns the fields of an object after a write.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::object::metadata_mut;
+use super::prepare::MANAGED_FIELDS;
+use crate::apply::{KindSchema, Managers, Writer, is_reset, update};
+use crate::registry::ResourceType;
+
+/// How a write changes `metadata.managedFields`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ownership<'a> {
+    /// Not at all: the owner of the store writes.
+    Kept,
+    /// The writer gets the fields that it changes, once something was applied to the object.
+    Updated(&'a Writer<'a>),
+    /// The new object has them already: something was applied to it.
+    Applied,
+}
+
+/// The `managedFields` of a written object.
+pub(super) struct Written<'a> {
+    pub(super) kind: &'a ResourceType,
+    pub(super) before: &'a Value,
+    /// The new object, without `managedFields`.
+    pub(super) next: &'a Value,
+    /// The `managedFields` that the new object came with.
+    pub(super) given: Option<Value>,
+    pub(super) now: Timestamp,
+}
+
+impl Written<'_> {
+    /// The `managedFields` to store. Objects to which nothing was applied have none, and cost nothing here.
+    pub(super) fn managed_fields(
+        self,
+        ownership: Ownership<'_>,
+        schema: impl FnOnce() -> KindSchema,
+    ) -> Option<Value> {
+        let stored = managed_fields(self.before);
+        match ownership {
+            Ownership::Kept => stored.cloned(),
+            Ownership::Applied => self.given,
+            Ownership::Updated(_) if stored.is_none() && self.given.is_none() => None,
+            Ownership::Updated(writer) => {
+                let mut managers = managers(stored, self.given.as_ref(), writer);
+                managers.retain_versions(self.kind);
+                if managers.is_empty() {
+                    return None;
+                }
+                let mut before = self.before.clone();
+                metadata_mut(&mut before).remove(MANAGED_FIELDS);
+                update(schema().root(), &before, self.next, managers, writer, self.now).write()
+            }
+        }
+    }
+}
+
+/// The `managedFields` of an object.
+pub(crate) fn managed_fields(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get(MANAGED_FIELDS)
+}
+
+/// The managers before an update. A client may reset or change them, but not through a subresource. What it does not send
+/// or sends malformed stays as it is (`decodeLiveOrNew` in `managedfields/internal/fieldmanager.go`).
+fn managers(stored: Option<&Value>, given: Option<&Value>, writer: &Writer<'_>) -> Managers {
+    let given = given.filter(|_| writer.subresource.is_empty());
+    if given.is_some_and(is_reset) {
+        return Managers::default();
+    }
+    let given = Managers::of(given);
+    if given.is_empty() { Managers::of(stored) } else { given }
+}
+
+/// An object that does not exist yet.
+pub(super) fn nothing() -> Value {
+    json!({})
+}
