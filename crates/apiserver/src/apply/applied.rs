@@ -96,7 +96,7 @@ fn apply_tracked(
     let merged = merge(schema, Some(live), config);
     let object = match &last {
         None => merged,
-        Some(last) => prune(schema, merged, &last.fields, &managers, &fields),
+        Some(last) => prune(schema, &merged, &last.fields, &managers, &fields),
     };
     let changes = compare(schema, live, &object);
     let changed = changes.modified.union(&changes.added);
@@ -121,14 +121,14 @@ fn apply_tracked(
 
 /// Removes what the applier applied the last time, does not apply now, and nobody else owns. Named fields are removed
 /// with the last of their parts, unless others have parts in them.
-fn prune(schema: Schema<'_>, merged: Value, last: &FieldSet, others: &Managers, fields: &FieldSet) -> Value {
+fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers, fields: &FieldSet) -> Value {
     let last = with_named(schema, last);
     let managed = others.0.values().fold(fields.clone(), |all, managed| all.union(&managed.fields));
-    let all = with_named(schema, &fields_of(schema, &merged));
+    let all = with_named(schema, &fields_of(schema, merged));
     let left = |value: &Value| with_named(schema, &fields_of(schema, value));
     // Without everything that the applier owned, but with what is still owned.
-    let kept = left(&remove(schema, &merged, &last)).union(&with_named(schema, &managed));
-    let pruned = left(&remove(schema, &merged, &all.difference(&kept)));
+    let kept = left(&remove(schema, merged, &last)).union(&with_named(schema, &managed));
+    let pruned = left(&remove(schema, merged, &all.difference(&kept)));
     // What nobody owned stays.
-    remove(schema, &merged, &all.difference(&pruned).intersection(&last))
+    remove(schema, merged, &all.difference(&pruned).intersection(&last))
 }

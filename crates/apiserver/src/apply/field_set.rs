@@ -137,27 +137,41 @@ impl FieldSet {
     /// those of more, as a real server lists them.
     pub(crate) fn shown(&self, limit: usize, length: usize) -> Vec<String> {
         let mut paths = Vec::new();
-        self.show("", limit, length, &mut paths);
+        self.show(&Shown { text: String::new(), left: length }, limit, &mut paths);
         paths
     }
 
-    fn show(&self, prefix: &str, limit: usize, length: usize, paths: &mut Vec<String>) {
-        let extend = |step: &PathElement| {
-            let mut path = format!("{prefix}{step}");
-            path.truncate(path.floor_char_boundary(length));
-            path
-        };
+    fn show(&self, prefix: &Shown, limit: usize, paths: &mut Vec<String>) {
         for (step, _) in self.0.iter().filter(|(_, node)| node.contained) {
             if paths.len() >= limit {
                 return;
             }
-            paths.push(extend(step));
+            paths.push(prefix.and(step).text);
         }
         for (step, node) in self.0.iter().filter(|(_, node)| !node.below.is_empty()) {
             if paths.len() >= limit {
                 return;
             }
-            node.below.show(&extend(step), limit, length, paths);
+            node.below.show(&prefix.and(step), limit, paths);
         }
+    }
+}
+
+/// The beginning of a path in a message.
+struct Shown {
+    text: String,
+    /// How many more bytes there is room for; none after the first cut.
+    left: usize,
+}
+
+impl Shown {
+    fn and(&self, step: &PathElement) -> Self {
+        if self.left == 0 {
+            return Self { text: self.text.clone(), left: 0 };
+        }
+        let step = step.to_string();
+        let kept = &step[..step.floor_char_boundary(self.left)];
+        let left = if kept.len() == step.len() { self.left - kept.len() } else { 0 };
+        Self { text: format!("{}{kept}", self.text), left }
     }
 }

@@ -53,9 +53,9 @@ impl Write<'_> {
             self.check_place(&object)?;
             let mut object = inward(kind, object);
             if exists {
-                complete(kind, &mut object)
+                complete(kind, &mut object);
             } else {
-                complete_new(kind, &mut object)
+                complete_new(kind, &mut object);
             }
             if let Some(managers) = done.managers.write() {
                 metadata_mut(&mut object).insert(MANAGED_FIELDS.to_owned(), managers);

@@ -359,6 +359,21 @@ async fn status_is_applied_and_owned_through_its_subresource() {
 }
 
 #[tokio::test]
+async fn new_node_keeps_the_status_that_is_applied_and_nobody_owns_it() {
+    let server = server();
+    let path = "/api/v1/nodes/n";
+    let node = |pods: &str| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"providerID": "p"},
+               "status": {"capacity": {"pods": pods}}})
+    };
+    for pods in ["1", "2"] {
+        let (_, object) = apply(&server, path, "one", node(pods)).await;
+        assert_eq!(object["status"], json!({"capacity": {"pods": "1"}}));
+        assert_eq!(managers(&object), [r#"one Apply {"f:spec":{"f:providerID":{}}}"#]);
+    }
+}
+
+#[tokio::test]
 async fn scaling_takes_the_replicas() {
     let server = server();
     let body = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1}});

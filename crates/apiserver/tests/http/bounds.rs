@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Call, call, failure, get, get_as, json_of, patch, post, send, server};
+use crate::support::{
+    Call, apply, apply_text, call, failure, get, get_as, json_of, managers, patch, post, send, server,
+};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const NODES: &str = "/api/v1/nodes";
@@ -139,4 +141,50 @@ async fn column_of_a_million_steps_is_read_without_recursion() {
         // Dots alone name the object itself.
         assert_eq!(table["rows"][0]["cells"][1].is_null(), plural != "dots", "{plural}");
     }
+}
+
+/// The sets of fields are a little deeper than the object.
+#[tokio::test]
+async fn object_of_a_hundred_levels_can_be_applied_and_updated() {
+    let server = server();
+    let path = &format!("{NODES}/n");
+    let node = |levels: usize| {
+        let spec = (1..levels).fold(json!(1), |value, _| json!({ "a": value }));
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": spec})
+    };
+    assert_eq!(apply(&server, path, "one", node(99)).await.0, 201);
+    let (code, status) = apply(&server, path, "two&force=true", node(98)).await;
+    assert_eq!((code, managers(&status).len()), (200, 2));
+    let (code, object) = patch(&server, "merge", path, &json!({"metadata": {"labels": {"l": "v"}}})).await;
+    assert_eq!((code, managers(&object).len()), (200, 3));
+    let (_, list) = get(&server, NODES).await;
+    assert_eq!(list["items"][0]["metadata"], object["metadata"]);
+    let (code, _, message) = failure(apply(&server, path, "one", node(100)).await);
+    assert_eq!((code, message.contains("deeper than 100 levels")), (400, true), "{message}");
+}
+
+#[tokio::test]
+async fn bomb_of_aliases_is_refused() {
+    let server = server();
+    let yaml = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nx: &x [{}]\ndata: [{}]\n",
+        "'0123456789',".repeat(1000),
+        "*x,".repeat(100_000)
+    );
+    assert_eq!(apply_text(&server, &format!("{MAPS}/a"), "m", &yaml).await.0, 400);
+}
+
+/// Every element has a step of its own, every pair of versions is compared.
+#[tokio::test]
+async fn long_lists_are_merged_in_a_time_that_grows_with_their_length() {
+    let server = server();
+    let path = "/api/v1/namespaces/default/pods/p";
+    let pod = |from: usize| {
+        let containers: Vec<_> =
+            (from..from + 5_000).rev().map(|index| json!({"name": format!("c{index}")})).collect();
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}})
+    };
+    assert_eq!(apply(&server, path, "one", pod(0)).await.0, 201);
+    let (code, merged) = apply(&server, path, "two", pod(2_500)).await;
+    assert_eq!((code, merged["spec"]["containers"].as_array().map(Vec::len)), (200, Some(7_500)));
 }

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use nephele_apiserver::{ApiServer, Authentication, Journal, Recorded, Store, StoreOptions, Unkept};
+use nephele_apiserver::{ApiServer, Authentication, Journal, Key, Recorded, Store, StoreOptions, Unkept};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::support::{failure, get, now, send, settings};
+use crate::support::{apply, failure, get, managers, now, patch, send, settings};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -97,4 +97,28 @@ async fn client_is_told_when_its_change_may_be_lost() {
     let answer = send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}})).await;
     let message = "the change may be lost: the state file cannot be written: no space left on device";
     assert_eq!(failure(answer), (500, "InternalError".to_owned(), message.to_owned()));
+}
+
+#[tokio::test]
+async fn malformed_managed_fields_of_a_record_are_in_nobodys_way() {
+    let deep = (0..110).fold(json!({}), |inner, _| json!({ "f:a": inner }));
+    let entry = |fields| json!({"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields});
+    for malformed in [json!(7), json!([7]), json!([{"manager": "m"}]), json!([entry(deep)])] {
+        let (_, journal) = server();
+        let key = Key::new("", "configmaps", "default", "a");
+        let metadata = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7", "managedFields": malformed});
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}});
+        let records = vec![(key, object.to_string().into_bytes().into())];
+        let store = Store::restored(StoreOptions::default(), now(), records, journal).unwrap();
+        store.create_default_namespaces(now());
+        let server = ApiServer::new(store, settings(Authentication::AllowAll));
+        let path = format!("{MAPS}/a");
+        let (code, updated) = patch(&server, "merge", &path, &json!({"data": {"l": "w"}})).await;
+        assert_eq!((code, updated["metadata"].get("managedFields")), (200, None));
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let (code, applied) = apply(&server, &path, "one", map).await;
+        assert_eq!((code, managers(&applied).len()), (200, 2));
+    }
 }
