@@ -114,3 +114,62 @@ impl Comparison {
         self.added.attach(step, change == Change::Added, inner.added);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
+mod tests {
+    use serde_json::json;
+
+    use super::super::custom_schema::CustomSchema;
+    use super::super::schema::KindSchema;
+    use super::*;
+
+    /// Removed, modified and added paths.
+    fn changes(schema: Schema<'_>, old: Value, new: Value) -> [String; 3] {
+        let Comparison { removed, modified, added } = compare(schema, &old, &new);
+        [removed, modified, added].map(|set| set.shown(9, 99).join(" "))
+    }
+
+    #[test]
+    fn change_of_a_map_is_that_of_its_fields() {
+        for (old, new, expected) in [
+            (json!({"a": {"b": 1}}), json!({"a": {"b": 2}}), ["", ".a.b", ""]),
+            (json!({"a": {"b": 1}}), json!({"a": {"c": 1}}), [".a.b", "", ".a.c"]),
+            (json!({}), json!({"a": {"b": 1}}), ["", "", ".a .a.b"]),
+            (json!({"a": {"b": 1}}), json!({"a": {}}), [".a.b", "", ""]),
+            (json!({"a": {}}), json!({"a": null}), ["", ".a", ""]),
+            (json!({"a": {"b": 1}}), json!({"a": 1}), [".a.b", ".a", ""]),
+            (json!({"a": [1]}), json!({"a": [1, 2]}), ["", ".a", ""]),
+        ] {
+            assert_eq!(changes(Schema::Unknown, old.clone(), new.clone()), expected, "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn change_of_a_list_is_that_of_its_elements() {
+        let list = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"]});
+        let schema = CustomSchema::of_kind(&json!({"properties": {"l": list}}));
+        let of = |list: Value| json!({ "l": list });
+        for (old, new, expected) in [
+            (json!([{"n": 1}, {"n": 2}]), json!([{"n": 2}, {"n": 1}]), ["", "", ""]),
+            (json!([{"n": 1, "a": 1}]), json!([{"n": 1, "a": 2}]), ["", ".l[n=1].a", ""]),
+            (json!([{"n": 1}]), json!([{"n": 2}]), [".l[n=1] .l[n=1].n", "", ".l[n=2] .l[n=2].n"]),
+            (json!([{"n": 1}]), json!([{"n": 1}, {"n": 1, "a": 1}]), [".l[n=1] .l[n=1].n", "", ".l[n=1]"]),
+            (json!([{"n": 1}, {"n": 1}]), json!([{"n": 1}, {"n": 1, "a": 1}]), ["", ".l[n=1]", ""]),
+            (json!([{"a": 1}]), json!([7]), ["", "", ""]),
+        ] {
+            let seen = changes(Schema::Custom(&schema), of(old.clone()), of(new.clone()));
+            assert_eq!(seen, expected, "{old} to {new}");
+        }
+    }
+
+    /// In Go, the spec is a struct that is always there, and the selector and the labels are pointers and maps.
+    #[test]
+    fn struct_of_a_built_in_kind_is_always_there() {
+        let kind = KindSchema::built_in("apps", "Deployment");
+        let new =
+            json!({"metadata": {"labels": {"l": "v"}}, "spec": {"selector": {"matchLabels": {"l": "v"}}}});
+        let expected = ["", "", ".metadata.labels .metadata.labels.l .spec.selector"];
+        assert_eq!(changes(kind.root(), json!({}), new), expected);
+    }
+}

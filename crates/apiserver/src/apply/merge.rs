@@ -86,3 +86,75 @@ fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Val
     }
     merged
 }
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
+mod tests {
+    use serde_json::json;
+
+    use super::super::custom_schema::CustomSchema;
+    use super::*;
+
+    fn schema() -> CustomSchema {
+        let set = json!({"x-kubernetes-list-type": "set"});
+        let list = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"]});
+        CustomSchema::of_kind(&json!({"properties": {"set": set, "list": list}}))
+    }
+
+    fn check(live: Value, applied: Value, expected: Value) {
+        let merged = merge(Schema::Custom(&schema()), Some(&live), &applied);
+        assert_eq!(merged, expected, "{applied} applied to {live}");
+    }
+
+    #[test]
+    fn shared_elements_follow_the_applied_order_and_the_others_stay() {
+        for (live, applied, expected) in [
+            ("", "ab", "ab"),
+            ("ab", "", "ab"),
+            ("ab", "cd", "abcd"),
+            ("ab", "ba", "ba"),
+            ("abc", "ca", "bca"),
+            ("abc", "cxa", "bcxa"),
+            ("axb", "ab", "axb"),
+            ("axbyc", "cb", "axycb"),
+            ("abc", "b", "abc"),
+        ] {
+            let list = |text: &str| json!({ "set": text.chars().map(String::from).collect::<Vec<_>>() });
+            let merged = merge(Schema::Custom(&schema()), Some(&list(live)), &list(applied));
+            let merged: String = merged["set"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            assert_eq!(merged, expected, "{applied} applied to {live}");
+        }
+    }
+
+    #[test]
+    fn null_is_an_empty_map_or_list_beside_one() {
+        check(json!({"a": {"b": 1}}), json!({"a": null}), json!({"a": {"b": 1}}));
+        check(json!({"set": [1]}), json!({"set": null}), json!({"set": [1]}));
+        check(json!({"a": {}}), json!({"a": null}), json!({"a": null}));
+        check(json!({"a": 1}), json!({"a": null}), json!({"a": null}));
+        check(json!({"a": null}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
+    }
+
+    #[test]
+    fn values_of_other_types_replace() {
+        check(json!({"a": {"b": 1}}), json!({"a": "x"}), json!({"a": "x"}));
+        check(json!({"a": [1]}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
+        check(json!({"a": [1]}), json!({"a": [2]}), json!({"a": [2]}));
+        check(json!({"list": {"a": 1}}), json!({"list": [{"n": 1}]}), json!({"list": [{"n": 1}]}));
+    }
+
+    #[test]
+    fn element_that_is_there_twice_is_replaced_once() {
+        let twice = json!({"list": [{"n": 1, "a": 1}, {"n": 2}, {"n": 1, "a": 2}]});
+        check(
+            twice.clone(),
+            json!({"list": [{"n": 1, "b": 3}]}),
+            json!({"list": [{"n": 1, "b": 3}, {"n": 2}]}),
+        );
+        check(
+            twice.clone(),
+            json!({"list": [{"n": 3}]}),
+            json!({"list": [{"n": 1, "a": 1}, {"n": 2}, {"n": 1, "a": 2}, {"n": 3}]}),
+        );
+    }
+}

@@ -7,9 +7,10 @@
 //!  managedFields ─▶ Managers ──────────┴───────────────────────┘
 //! ```
 //!
-//! A [`FieldSet`] is a set of paths. The schema of a kind says where a path ends: which maps and lists are one value, and
-//! what identifies the elements of the other lists. All functions recurse as deep as their values, which have at most
-//! [`DEPTH_MAX`](crate::depth::DEPTH_MAX) levels.
+//! A [`FieldSet`](field_set::FieldSet) is a set of paths. The schema of a kind says where a path ends: which maps and
+//! lists are one value, and what identifies the elements of the other lists. All functions recurse as deep as their
+//! values, which have at most [`DEPTH_MAX`](crate::depth::DEPTH_MAX) levels; those of updates at most the 127 that are
+//! parsed, before they are refused.
 //!
 //! The rules are those of `sigs.k8s.io/structured-merge-diff` and `k8s.io/apimachinery/pkg/util/managedfields`. As the
 //! latter once did, an object has managers only once something was applied to it (`skipnonapplied.go`).

@@ -32,7 +32,8 @@ static DEFINITION: LazyLock<Arc<CustomSchema>> = LazyLock::new(|| {
         json!({"type": "object", "properties": {"clientConfig": client, "conversionReviewVersions": list}});
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
-            "group": text, "scope": text, "names": names, "versions": list, "preserveUnknownFields": {"type": "boolean"},
+            "group": text, "scope": text, "names": names, "versions": list,
+            "preserveUnknownFields": {"type": "boolean"},
             "conversion": {"type": "object", "properties": {"strategy": text, "webhook": webhook}}}},
         "status": {"type": "object", "properties": {
             "acceptedNames": names, "storedVersions": list, "observedGeneration": {"type": "integer"},

@@ -74,8 +74,8 @@ fn config() -> impl Strategy<Value = Value> {
     )
 }
 
-/// As [`config`], but nothing in it is empty. Nobody owns an empty list of elements, and only those own an empty map who
-/// applied it empty, so the laws about owners do not hold for them, here as in the real server.
+/// As [`config`], but nothing in it is empty. Nobody owns an empty list of elements, and only those own an empty map
+/// who applied it empty, so the laws about owners do not hold for them, here as in the real server.
 fn full_config() -> impl Strategy<Value = Value> {
     fn full(value: Value) -> Value {
         match value {
@@ -105,6 +105,21 @@ fn object() -> impl Strategy<Value = Value> {
         config(),
         any.prop_map(|spec| json!({ "spec": { "list": spec.clone(), "map": spec.clone(), "set": spec } }))
     ]
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![scalar(), Just(Value::Null), Just(json!("TCP"))];
+    let name = "name|containerPort|protocol|env|ports|type|status|image|uid|[ab]";
+    let any = leaf.prop_recursive(5, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::btree_map(name, inner, 0..5).prop_map(|map| json!(map)),
+        ]
+    });
+    (any.clone(), any.clone(), any).prop_map(|(containers, conditions, owners)| {
+        json!({"metadata": {"ownerReferences": owners, "finalizers": owners}, "spec": {"containers": containers},
+               "status": {"conditions": conditions}})
+    })
 }
 
 fn now() -> Timestamp {
@@ -248,6 +263,25 @@ proptest! {
             owned(&first, "one").difference(&changes.removed).difference(&changes.modified).difference(&changes.added)
         );
         prop_assert_eq!(updated("two", &next, &second), second);
+    }
+
+    /// Built-in kinds are stored unchecked, so their lists may hold anything.
+    #[test]
+    fn pod_may_hold_anything(a in pod(), b in pod(), c in pod()) {
+        let kind = KindSchema::built_in("", "Pod");
+        let writer = Writer { manager: "kubectl", api_version: "v1", subresource: "" };
+        let on = |live: &Applied, config: &Value| {
+            let application = Application { config, writer, force: true };
+            apply(kind.root(), &live.object, live.managers.clone(), application, now())
+        };
+        let live = Applied { object: a, managers: Managers::default() };
+        if let Ok(once) = on(&live, &b) {
+            prop_assert_eq!(Managers::of(once.managers.write().as_ref()), once.managers.clone());
+            let managers = update(kind.root(), &once.object, &c, once.managers, &writer, now());
+            let next = Applied { object: c, managers };
+            let again = on(&next, &b).unwrap();
+            prop_assert_eq!(on(&again, &b).map_err(|error| error.to_string()), Ok(again));
+        }
     }
 
     /// Nothing panics, whatever is compared, merged or owned.

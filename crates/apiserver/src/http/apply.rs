@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::applied;
+use super::apply_body;
 use super::convert::{inward, outward_value};
 use super::field_manager;
 use super::status::ApiError;
@@ -15,7 +15,7 @@ use crate::store::{MANAGED_FIELDS, Part, StoreError, managed_fields, metadata_mu
 impl Write<'_> {
     /// Applies an object. Creates it if it does not exist.
     pub(crate) fn apply(&self, part: Part) -> Result<Response<Body>, ApiError> {
-        let config = Value::Object(applied::read(self.body)?);
+        let config = Value::Object(apply_body::read(self.body)?);
         self.check_config(&config)?;
         let kind = self.kind();
         let manager = field_manager::name(self.options, self.headers);
@@ -95,8 +95,8 @@ impl Write<'_> {
         Err(StoreError::Conflict { resource, name, message }.into())
     }
 
-    /// What a request may change and own: without the status, or of the rest only what names the object (`GetResetFields`
-    /// of a kind's strategies).
+    /// What a request may change and own: without the status, or of the rest only what names the object
+    /// (`GetResetFields` of a kind's strategies).
     fn only(&self, part: Part, object: &Value) -> Value {
         let mut object = object.clone();
         let Some(fields) = object.as_object_mut() else { return object };

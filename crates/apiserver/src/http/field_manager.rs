@@ -68,7 +68,7 @@ pub(crate) fn name(options: &Options, headers: &HeaderMap) -> String {
     name
 }
 
-/// An error of a patch that is refused for a whole kind or subresource.
+/// The answer to an apply of a subresource that only takes other patches.
 pub(crate) fn apply_is_unsupported() -> ApiError {
     ApiError::unsupported_media_type(
         APPLY,

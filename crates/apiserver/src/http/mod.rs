@@ -1,7 +1,7 @@
 //! The HTTP surface.
 
-mod applied;
 mod apply;
+mod apply_body;
 mod body;
 mod budget;
 mod convert;

@@ -1,11 +1,11 @@
 //! Who owns the fields of an object after a write.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::object::metadata_mut;
 use super::prepare::MANAGED_FIELDS;
-use crate::apply::{KindSchema, Managers, Writer, is_reset, update};
+use crate::apply::{KindSchema, Managers, Writer, are_same_but_for_times, is_reset, update};
 use crate::registry::ResourceType;
 
 /// How a write changes `metadata.managedFields`.
@@ -61,8 +61,27 @@ pub(crate) fn managed_fields(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get(MANAGED_FIELDS)
 }
 
-/// The managers before an update. A client may reset or change them, but not through a subresource. What it does not send
-/// or sends malformed stays as it is (`decodeLiveOrNew` in `managedfields/internal/fieldmanager.go`).
+pub(super) fn set_managed_fields(value: &mut Value, managed_fields: Option<Value>) {
+    if let Some(managed_fields) = managed_fields {
+        metadata_mut(value).insert(MANAGED_FIELDS.to_owned(), managed_fields);
+    }
+}
+
+/// Whether an update changes nothing. The times of the managers alone are no change
+/// (`apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`).
+pub(super) fn is_same(before: &Value, next: &Value) -> bool {
+    match (managed_fields(before), managed_fields(next)) {
+        (Some(old), Some(new)) if old != new && are_same_but_for_times(old, new) => {
+            let mut with_old_times = next.clone();
+            set_managed_fields(&mut with_old_times, Some(old.clone()));
+            *before == with_old_times
+        }
+        _ => before == next,
+    }
+}
+
+/// The managers before an update. A client may reset or change them, but not through a subresource. What it does not
+/// send or sends malformed stays as it is (`decodeLiveOrNew` in `managedfields/internal/fieldmanager.go`).
 fn managers(stored: Option<&Value>, given: Option<&Value>, writer: &Writer<'_>) -> Managers {
     let given = given.filter(|_| writer.subresource.is_empty());
     if given.is_some_and(is_reset) {
@@ -70,9 +89,4 @@ fn managers(stored: Option<&Value>, given: Option<&Value>, writer: &Writer<'_>) 
     }
     let given = Managers::of(given);
     if given.is_empty() { Managers::of(stored) } else { given }
-}
-
-/// An object that does not exist yet.
-pub(super) fn nothing() -> Value {
-    json!({})
 }

@@ -12,7 +12,7 @@ use crate::apply::{CustomSchema, KindSchema};
 use crate::registry::ResourceType;
 
 /// Schemas by collection and version, each with the resource version of the definition that it was read from. A schema
-/// is a few kilobytes and read when it is needed for the first time; its definition may be hundreds.
+/// is read when it is needed for the first time. It has a few kilobytes; its definition may have hundreds.
 pub(super) type Schemas = BTreeMap<(GroupResource, String), (u64, Arc<CustomSchema>)>;
 
 impl Store {
@@ -47,6 +47,8 @@ impl State {
             return KindSchema::Custom(schema.clone());
         }
         let schema = Arc::new(read(&object.value(), version));
+        // Clients may rename versions without end.
+        self.schemas.retain(|(of, _), (read_at, _)| *of != place.0 || *read_at == object.resource_version);
         self.schemas.insert(place, (object.resource_version, schema.clone()));
         KindSchema::Custom(schema)
     }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::collect::Check;
 use super::error::StoreError;
 use super::object::{Key, Object, metadata_mut, metadata_text};
-use super::ownership::{Ownership, Written, managed_fields, nothing};
+use super::ownership::{Ownership, Written, is_same, set_managed_fields};
 use super::{State, Store, definition, prepare, validate};
-use crate::apply::{Writer, are_same_but_for_times};
+use crate::apply::Writer;
 use crate::registry::ResourceType;
 
 /// Which part of an object an update may change.
@@ -288,7 +288,7 @@ impl State {
         if kind.is_definition() {
             definition::complete(&mut value, now);
         }
-        let before = nothing();
+        let before = json!({});
         let written = Written { kind: &kind, before: &before, next: &value, given, now };
         let managed_fields = written.managed_fields(ownership, || self.schema(&kind, ownership));
         set_managed_fields(&mut value, managed_fields);
@@ -529,25 +529,6 @@ struct Update<'a> {
     part: Part,
     dry_run: bool,
     ownership: Ownership<'a>,
-}
-
-fn set_managed_fields(value: &mut Value, managed_fields: Option<Value>) {
-    if let Some(managed_fields) = managed_fields {
-        metadata_mut(value).insert(prepare::MANAGED_FIELDS.to_owned(), managed_fields);
-    }
-}
-
-/// Whether an update changes nothing. The times of the managers alone are no change
-/// (`apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`).
-fn is_same(before: &Value, next: &Value) -> bool {
-    match (managed_fields(before), managed_fields(next)) {
-        (Some(old), Some(new)) if old != new && are_same_but_for_times(old, new) => {
-            let mut with_old_times = next.clone();
-            set_managed_fields(&mut with_old_times, Some(old.clone()));
-            *before == with_old_times
-        }
-        _ => before == next,
-    }
 }
 
 pub(super) fn is_namespaces(key: &Key) -> bool {

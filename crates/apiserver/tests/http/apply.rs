@@ -421,3 +421,30 @@ async fn only_the_newest_ten_updates_are_kept_apart() {
     assert_eq!(owners.len(), 11);
     assert!(owners[1].starts_with(r#"ancient-changes Update {"f:data":{"f:k10":{},"#), "{owners:?}");
 }
+
+#[tokio::test]
+async fn update_does_not_fail_because_of_its_managers() {
+    let server = server();
+    let data = (0..2_900).map(|index| (format!("{index:0250}"), json!("v"))).collect();
+    assert_eq!(managers(&applied(&server, "one", Value::Object(data)).await).len(), 1);
+    let change = json!({"metadata": {"annotations": {"a": "x".repeat(150_000)}}});
+    let (code, answer) = patch(&server, "merge", MAP, &change).await;
+    assert_eq!((code, answer["metadata"].get("managedFields")), (200, None));
+}
+
+#[tokio::test]
+async fn openapi_lists_the_formats_of_patches() {
+    let server = server();
+    let (_, document) = get(&server, "/openapi/v3/api/v1").await;
+    let patch = &document["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"];
+    let formats: Vec<_> = patch["requestBody"]["content"].as_object().unwrap().keys().collect();
+    let expected = [
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ];
+    assert_eq!(formats, expected);
+    let parameters: Vec<_> = patch["parameters"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
+    assert_eq!(parameters, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+}
