@@ -12,7 +12,7 @@ use super::last_applied;
 use super::managers::{Managed, Managers, Operation};
 use super::merge::merge;
 use super::owned::{fields_of, with_named};
-use super::remove::remove;
+use super::remove::{Emptied, remove};
 use super::schema::Schema;
 use super::update::{Writer, update, without_server_owned};
 
@@ -127,8 +127,10 @@ fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers,
     let all = with_named(schema, &fields_of(schema, merged));
     let left = |value: &Value| with_named(schema, &fields_of(schema, value));
     // Without everything that the applier owned, but with what is still owned.
-    let kept = left(&remove(schema, merged, &last)).union(&with_named(schema, &managed));
-    let pruned = left(&remove(schema, merged, &all.difference(&kept)));
-    // What nobody owned stays.
-    remove(schema, merged, &all.difference(&pruned).intersection(&last))
+    let without = |fields: &FieldSet| left(&remove(schema, merged, fields, Emptied::Null));
+    let kept = without(&last).union(&with_named(schema, &managed));
+    let pruned = without(&all.difference(&kept));
+    // What nobody owned stays. A real server makes null of an emptied map or list that somebody else owns, and drops
+    // nulls when it stores the object; here its owner keeps it.
+    remove(schema, merged, &all.difference(&pruned).intersection(&last), Emptied::Empty)
 }
