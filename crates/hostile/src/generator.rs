@@ -139,12 +139,15 @@ const ACCEPTS: [&str; 8] = [
     ";;=,;as=;v",
 ];
 
+/// The media type of server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
+
 /// Media types of patches.
 const PATCHES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
+    APPLY,
 ];
 
 /// Draws requests. Two generators with the same seed and connection draw the same requests, as long as they learn from
@@ -415,6 +418,9 @@ impl Generator {
     fn patch(&mut self) -> Request {
         let target = self.target(true);
         let content_type = self.any(&PATCHES);
+        if content_type == APPLY && !self.one_in(10) {
+            return self.apply(&target);
+        }
         let body = match content_type {
             "application/json-patch+json" => patch::json(&mut self.draws),
             "application/merge-patch+json" => patch::merge(&mut self.draws),
@@ -428,6 +434,21 @@ impl Generator {
         let subresource =
             if self.one_in(5) { format!("/{}", self.any(&SUBRESOURCES)) } else { String::new() };
         self.request("PATCH", format!("{}{subresource}", target.path), content_type, text)
+    }
+
+    /// An apply by one of a few managers, so that they meet each other's fields.
+    fn apply(&mut self, target: &Target) -> Request {
+        let (_, mut body) = self.object(target);
+        if self.one_in(10) {
+            let anchors = body::bytes(&mut self.draws);
+            body = [b"a: &a [1, *a]\nb: {<<: *a}\n".as_slice(), &anchors].concat().into();
+        }
+        let manager = self.any(&["a", "b", "c", ""]);
+        let force = self.any(&["true", "true", "false", "maybe"]);
+        let dry_run = if self.one_in(10) { "&dryRun=All" } else { "" };
+        let status = if self.one_in(5) { "/status" } else { "" };
+        let path = format!("{}{status}?fieldManager={manager}&force={force}{dry_run}", target.path);
+        self.request("PATCH", path, APPLY, body)
     }
 
     fn delete(&mut self) -> Request {

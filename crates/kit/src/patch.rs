@@ -1,7 +1,7 @@
 //! Every write of a controller: JSON merge patches of the differences only, finalizers, deletion.
 //!
 //! Merge patches rather than server-side apply, because they do not change other writers' fields even without field
-//! managers, and because the embedded management API does not support server-side apply yet.
+//! managers.
 
 use std::fmt::Debug;
 
