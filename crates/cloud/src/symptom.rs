@@ -109,6 +109,7 @@ impl Symptom {
         Affliction {
             of,
             among,
+            before: None,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
             is_down: self.is_silence(),

@@ -28,6 +28,9 @@ pub struct Affliction {
     /// Only resources with this stage can have it. None for all of the kind.
     #[serde(default)]
     pub among: Option<StageName>,
+    /// Only resources that have not reached this stage yet can get it. None for all.
+    #[serde(default)]
+    pub before: Option<StageName>,
     /// What is wrong, for those who show it. The engine gives it no meaning.
     pub symptom: String,
     /// The stages that are not reached before it is healed.
@@ -199,13 +202,16 @@ impl FaultState {
         self.fault.effect.affliction()
     }
 
-    /// Whether it only holds stages, and the resource reached all of them before it was decided about. Such a resource
-    /// does not count: a fault that holds one machine holds the next new one.
+    /// Whether the resource has come too far for it: it only holds stages, and the resource reached all of them before it
+    /// was decided about, or the resource reached the stage before which it has to be hit. Such a resource does not
+    /// count: a fault that holds one machine holds the next new one.
     fn is_too_late_for(&self, resource: &Resource) -> bool {
-        self.affliction().is_some_and(|Affliction { holds, is_down, is_final, .. }| {
+        self.affliction().is_some_and(|Affliction { holds, before, is_down, is_final, .. }| {
             let only_holds = !holds.is_empty() && !is_down && !is_final;
             let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
-            only_holds && holds.is_subset(&reached) && !self.afflicted.contains(&resource.spec.id)
+            let is_past = before.as_ref().is_some_and(|stage| reached.contains(stage));
+            (is_past || (only_holds && holds.is_subset(&reached)))
+                && !self.afflicted.contains(&resource.spec.id)
         })
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     if !afflictions.is_empty() {
         hash.text("afflictions");
         hash.list(afflictions, |hash, (fault, affliction)| {
-            let Affliction { of, among, symptom, holds, is_down, is_final } = affliction;
+            let Affliction { of, among, before, symptom, holds, is_down, is_final } = affliction;
             for text in [fault, of.as_str(), symptom] {
                 hash.text(text);
             }
@@ -47,6 +47,11 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
             hash.list(holds, |hash, stage| hash.text(stage.as_str()));
             hash.number(u64::from(*is_down));
             hash.number(u64::from(*is_final));
+            // An affliction without it keeps the digest it had in earlier releases.
+            if let Some(stage) = before {
+                hash.text("before");
+                hash.text(stage.as_str());
+            }
         });
     }
     hash.time(*created);

@@ -17,6 +17,7 @@ fn odd() -> Affliction {
     Affliction {
         of: ResourceKind::Instance,
         among: None,
+        before: None,
         symptom: "odd".into(),
         holds: BTreeSet::new(),
         is_down: false,
@@ -119,6 +120,27 @@ fn a_hold_passes_over_machines_that_have_come_further() {
     ask(&mut engine, at(40), Request::Create(changed)).unwrap();
     let record = engine.fault(&fault("f")).unwrap().record;
     assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![1], 1, 1));
+}
+
+#[test]
+fn a_fault_that_has_to_come_before_a_stage_passes_over_machines_that_have_reached_it() {
+    let mut engine = engine();
+    let budget = Budget { count: Some(2), ..Budget::default() };
+    let early = Affliction { before: Some("node".into()), ..odd() };
+    let slow = |ordinal| ResourceSpec {
+        draw_key: Some(DrawKey { set: "md".into(), ordinal }),
+        ..machine(&format!("slow{ordinal}"), &Latency::Fixed(Duration::from_secs(10)))
+    };
+    ask(&mut engine, at(0), Request::Create(numbered(0, "old"))).unwrap();
+    ask(&mut engine, at(0), Request::Create(slow(1))).unwrap();
+    engine.poll(at(5));
+    ask(&mut engine, at(5), put("f", Fault { budget, ..afflicting(early) })).unwrap();
+    ask(&mut engine, at(6), Request::Create(slow(2))).unwrap();
+    let record = engine.fault(&fault("f")).unwrap().record;
+    assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![1, 2], 2, 2));
+    // Those that were hit stay so when they reach the stage.
+    engine.poll(at(100));
+    assert_eq!(afflicted(&engine), [1, 2]);
 }
 
 #[test]

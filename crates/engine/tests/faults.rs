@@ -330,10 +330,12 @@ fn affliction() -> impl Strategy<Value = Affliction> {
         holds,
         any::<bool>(),
         0..8u8,
+        prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
     )
-        .prop_map(|(of, holds, is_down, finals)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, before)| Affliction {
             of,
             among: None,
+            before,
             symptom: "odd".into(),
             holds,
             is_down,
