@@ -128,7 +128,7 @@ fn header(cluster: &EtcdCluster, member: u64) -> ResponseHeader {
 }
 
 fn members(cluster: &EtcdCluster, member: u64) -> MembersResponse {
-    let members = cluster.members().map(|member| Member {
+    let members = cluster.listed().map(|member| Member {
         id: member.id,
         name: member.name.clone(),
         peer_urls: member.peer_urls.clone(),
@@ -215,6 +215,21 @@ mod tests {
         assert_eq!(status.errors, ["memberID:2 alarm:NOSPACE ", "memberID:2 alarm:CORRUPT "]);
         cluster.set_alarms(2, BTreeSet::new());
         assert_eq!(listed(&mut cluster, AlarmRequest::default()), []);
+    }
+
+    #[test]
+    fn list_of_members_may_omit_one_that_works() {
+        let mut cluster = cluster(&[1, 2, 3]);
+        cluster.set_hidden(2, true);
+        let ids = |list: MembersResponse| list.members.iter().map(|member| member.id).collect::<Vec<_>>();
+        for member in [1, 2] {
+            assert_eq!(answer(LINEARIZABLE, &mut cluster, member).map(ids), Ok(vec![1, 3]));
+        }
+        cluster.move_leader(1, 2).unwrap();
+        let status = answer(StatusRequest {}, &mut cluster, 3).unwrap();
+        assert_eq!((status.leader, status.errors), (2, vec![]));
+        cluster.set_hidden(2, false);
+        assert_eq!(answer(LINEARIZABLE, &mut cluster, 1).map(ids), Ok(vec![1, 2, 3]));
     }
 
     #[test]

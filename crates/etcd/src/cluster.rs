@@ -90,6 +90,8 @@ struct State {
     member: Member,
     running: bool,
     alarms: BTreeSet<Alarm>,
+    /// Whether the lists of members omit it.
+    is_hidden: bool,
 }
 
 /// The id of the member on `node` of `cluster`: the same after each restart, and never zero.
@@ -118,7 +120,8 @@ impl EtcdCluster {
 
     /// Adds a running member. An existing member of that id gets the new name and URLs, and runs.
     pub fn add_member(&mut self, member: Member) {
-        self.members.insert(member.id, State { member, running: true, alarms: BTreeSet::new() });
+        self.members
+            .insert(member.id, State { member, running: true, alarms: BTreeSet::new(), is_hidden: false });
         self.changed();
     }
 
@@ -186,6 +189,18 @@ impl EtcdCluster {
         if let Some(state) = self.members.get_mut(&id) {
             state.alarms = alarms;
         }
+    }
+
+    /// Sets whether the lists of members omit a member. It works all the same.
+    pub fn set_hidden(&mut self, id: u64, is_hidden: bool) {
+        if let Some(state) = self.members.get_mut(&id) {
+            state.is_hidden = is_hidden;
+        }
+    }
+
+    /// The members that lists of members show, by id.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Member> {
+        self.members.values().filter(|state| !state.is_hidden).map(|state| &state.member)
     }
 
     /// The alarms of all members, by id.
