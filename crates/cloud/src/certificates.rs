@@ -19,10 +19,25 @@ pub(crate) fn front(spec: &ClusterSpec) -> LeafRequest {
     }
 }
 
+/// The certificate of an API server of another cluster, for the address of this one.
+pub(crate) fn stranger(spec: &ClusterSpec, now: Timestamp) -> LeafRequest {
+    LeafRequest { identity: format!("{}/stranger", spec.id), ..api_server_of(spec, validity(now, 365 * DAY)) }
+}
+
 /// The certificate of a machine's API server. It is valid for a year; KCP reads this to know when to replace the
-/// machine.
-pub(crate) fn api_server(spec: &ClusterSpec, machine: &MachineSpec, started_at: Timestamp) -> LeafRequest {
-    let mut request = api_server_of(spec, validity(started_at, 365 * DAY));
+/// machine. With a fault, it is valid until `expires`.
+pub(crate) fn api_server(
+    spec: &ClusterSpec,
+    machine: &MachineSpec,
+    started_at: Timestamp,
+    expires: Option<Timestamp>,
+) -> LeafRequest {
+    let (not_before, not_after) = validity(started_at, 365 * DAY);
+    let validity = match expires {
+        Some(expires) => (not_before.min(validity(expires, 0).0), expires),
+        None => (not_before, not_after),
+    };
+    let mut request = api_server_of(spec, validity);
     request.dns_names.push(machine.id.name.clone());
     request.ip_addresses.extend(addresses(machine));
     unique(&mut request);

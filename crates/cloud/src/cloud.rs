@@ -44,6 +44,7 @@ use crate::served::Shared;
 use crate::spec::{
     Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate, StartUp,
 };
+use crate::symptom::symptoms;
 
 /// The configuration of the cloud.
 #[derive(Clone)]
@@ -231,7 +232,7 @@ impl Cloud {
         tasks.spawn(listening.serve(cluster.served.clone(), lease));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
         tasks.spawn(async move {
-            tokio::join!(kept_up.keep_addons(), cloud.keep_up(&kept_up));
+            tokio::join!(kept_up.keep_addons(), kept_up.keep_flapping(), cloud.keep_up(&kept_up));
         });
         self.inner.shared.metrics.clusters.inc();
         tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");
@@ -498,9 +499,12 @@ impl Cloud {
                         cluster.on_gone(&id.name);
                     }
                 })?;
-                let given = |engine: &Engine| engine.get(&resource).map(|made| made.hardware.clone());
-                if let Some(hardware) = self.inner.driver.look(given) {
-                    cluster.equip(&id.name, hardware);
+                let given = |engine: &Engine| {
+                    let made = engine.get(&resource)?;
+                    Some((made.hardware.clone(), symptoms(&made.afflictions)))
+                };
+                if let Some((hardware, wrong)) = self.inner.driver.look(given) {
+                    cluster.equip(&id.name, hardware, wrong);
                 }
             }
             Admission::Known => {}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
@@ -14,14 +15,17 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::allocation::Allocations;
+use crate::clock::CloudClock;
+use crate::connection::LoadBalancerTrouble;
+use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
 use crate::identity::Stage;
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
-use crate::symptom::Symptom;
-use crate::tls::Credentials;
+use crate::symptom::{Symptom, symptoms};
+use crate::tls::{self, ApiServerTls, Credentials};
 
 /// A running cluster.
 pub(crate) struct Cluster {
@@ -39,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) follower: Mutex<Follower>,
     /// Notified when the journal has new records of the cluster.
     pub(crate) appended: Notify,
+    /// Notified when the kubelet of a machine may begin or cease to fall silent in turn.
+    flapping: Notify,
     /// Shared with the lookup of what listens on a port of a pod.
     state: Arc<Mutex<State>>,
 }
@@ -55,6 +61,8 @@ struct State {
     credentials: Option<Credentials>,
     /// What is wrong with the cluster itself, by the name of the fault.
     wrong: BTreeMap<String, Symptom>,
+    /// The server of another cluster. Made when a fault first needs it.
+    stranger: Option<Arc<ApiServerTls>>,
 }
 
 struct Machine {
@@ -64,6 +72,8 @@ struct Machine {
     stopping: bool,
     /// What is wrong with it, by the name of the fault.
     wrong: BTreeMap<String, Symptom>,
+    /// The faults that let its kubelet fall silent in turn, where it is silent now, as its Node shows.
+    silenced: BTreeSet<String>,
 }
 
 impl Machine {
@@ -74,6 +84,47 @@ impl Machine {
 
     fn has_vanished(&self) -> bool {
         self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)
+    }
+
+    /// When the certificate of its API server expires, if a fault says so.
+    fn expiry(&self, clock: &CloudClock) -> Option<Timestamp> {
+        let started = *self.reached.get(&Stage::ApiServer)?;
+        let expiry = |symptom: &Symptom| match symptom {
+            Symptom::Certificate(early) => Some(early.expiry(started, clock)),
+            _ => None,
+        };
+        self.wrong.values().filter_map(expiry).min()
+    }
+
+    fn has_wrong_provider_id(&self) -> bool {
+        self.wrong.values().any(|symptom| *symptom == Symptom::WrongProviderId)
+    }
+
+    fn flaps(&self) -> bool {
+        self.wrong.values().any(|symptom| matches!(symptom, Symptom::Flapping(_)))
+    }
+
+    /// The faults of those that let its kubelet fall silent in turn that silence it now, and when that changes.
+    fn silence(&self, clock: &CloudClock, now: Timestamp) -> (BTreeSet<String>, Option<Duration>) {
+        let (mut silenced, mut next) = (BTreeSet::new(), None::<Duration>);
+        let Some(registered) = self.reached.get(&Stage::Node) else { return (silenced, next) };
+        for (fault, symptom) in &self.wrong {
+            let Symptom::Flapping(flap) = symptom else { continue };
+            let (is_silent, left) = flap.phase(*registered, clock, now);
+            silenced.extend(is_silent.then(|| fault.clone()));
+            next = Some(next.map_or(left, |next| next.min(left)));
+        }
+        (silenced, next)
+    }
+
+    /// What its Node shows: a kubelet that falls silent in turn is silent, or nothing is wrong with it.
+    fn shown(&self) -> BTreeMap<String, Symptom> {
+        let shown = |(fault, symptom): (&String, &Symptom)| match symptom {
+            Symptom::Flapping(_) if !self.silenced.contains(fault) => None,
+            Symptom::Flapping(_) => Some((fault.clone(), Symptom::NotReady)),
+            other => Some((fault.clone(), other.clone())),
+        };
+        self.wrong.iter().filter_map(shown).collect()
     }
 
     fn runs(&self, stage: Stage) -> bool {
@@ -120,7 +171,8 @@ impl Cluster {
         let KeptStore { store, came_back, deleted } = kept;
         let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
         let state = Arc::new(Mutex::new(State::default()));
-        let behind = behind(state.clone(), spec.clone(), endpoint.port);
+        let clock = shared.cloud_clock.clone();
+        let behind = behind(state.clone(), spec.clone(), endpoint.port, clock);
         let served = Served::new(spec.id.clone(), store, settings, shared, over, behind);
         let cluster = Self {
             served: Arc::new(served),
@@ -128,6 +180,7 @@ impl Cluster {
             deleted,
             follower: Mutex::new(follower),
             appended: Notify::new(),
+            flapping: Notify::new(),
             state,
             spec,
             endpoint,
@@ -146,6 +199,7 @@ impl Cluster {
         self.served.front.set_tls(credentials.front.clone());
         state.credentials = Some(credentials);
         state.authorities = Some(authorities);
+        self.set_backends(&mut state);
         self.project_control_plane(&state);
         Ok(true)
     }
@@ -223,7 +277,7 @@ impl Cluster {
             if known.spec.software() != software && !known.stopping && !updating {
                 known.spec.install(software);
                 self.on_changed(known);
-                self.set_backends(&state);
+                self.set_backends(&mut state);
             }
             return Admission::Known;
         }
@@ -236,15 +290,18 @@ impl Cluster {
         }
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
-        let machine = Machine { spec: spec.clone(), reached, stopping: false, wrong };
+        let silenced = BTreeSet::new();
+        let machine = Machine { spec: spec.clone(), reached, stopping: false, wrong, silenced };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
     }
 
-    /// Stores the hardware that the cloud gave a new machine.
-    pub(crate) fn equip(&self, name: &str, hardware: Hardware) {
+    /// Stores what the cloud says about a new machine before any stage of it is shown: its hardware, and what is wrong
+    /// with it.
+    pub(crate) fn equip(&self, name: &str, hardware: Hardware, wrong: BTreeMap<String, Symptom>) {
         if let Some(machine) = self.state.lock().machines.get_mut(name) {
             machine.spec.hardware = Some(hardware);
+            machine.wrong = wrong;
         }
     }
 
@@ -260,7 +317,7 @@ impl Cluster {
         match stage {
             Stage::Vm => {}
             Stage::Node => {
-                self.project(projection::node(&scope, spec));
+                self.project(self.node(machine, at));
                 self.count_nodes();
             }
             Stage::Etcd => {
@@ -283,7 +340,7 @@ impl Cluster {
                 self.project_control_plane(&state);
             }
         }
-        let Some(machine) = state.machines.get(name) else { return };
+        let Some(machine) = state.machines.get_mut(name) else { return };
         if self.came_back {
             // Kept objects may show software that the machine ran before.
             self.on_changed(machine);
@@ -304,6 +361,7 @@ impl Cluster {
         };
         if before.as_ref() != machine.wrong.get(fault) {
             self.show_symptoms(machine);
+            self.set_backends(&mut state);
         }
     }
 
@@ -314,16 +372,15 @@ impl Cluster {
         if machine.wrong != wrong {
             machine.wrong = wrong;
             self.show_symptoms(machine);
+            self.set_backends(&mut state);
         }
     }
 
     /// Sets everything that is wrong with the cluster itself.
     pub(crate) fn on_troubles(&self, afflictions: &BTreeMap<String, Affliction>) {
-        let symptom =
-            |(fault, affliction): (&String, &Affliction)| Some((fault.clone(), Symptom::of(affliction)?));
         let mut state = self.state.lock();
-        state.wrong = afflictions.iter().filter_map(symptom).collect();
-        self.show_troubles(&state);
+        state.wrong = symptoms(afflictions);
+        self.show_troubles(&mut state);
     }
 
     /// A fault afflicts the cluster, or no longer does so.
@@ -333,11 +390,11 @@ impl Cluster {
             Some(symptom) => drop(state.wrong.insert(fault.to_owned(), symptom)),
             None => drop(state.wrong.remove(fault)),
         }
-        self.show_troubles(&state);
+        self.show_troubles(&mut state);
     }
 
-    /// Lets API servers and etcd behave as the faults of the cluster say.
-    fn show_troubles(&self, state: &State) {
+    /// Lets the load balancer, API servers and etcd behave as the faults of the cluster say.
+    fn show_troubles(&self, state: &mut State) {
         let trouble = |(fault, symptom): (&String, &Symptom)| match symptom {
             Symptom::ApiServer(trouble) => Some((fault.clone(), trouble.clone())),
             _ => None,
@@ -345,12 +402,40 @@ impl Cluster {
         self.served.front.set_troubles(state.wrong.iter().filter_map(trouble).collect());
         let can_elect = !state.wrong.values().any(|symptom| *symptom == Symptom::EtcdWithoutLeader);
         self.served.etcd.lock().set_can_elect(can_elect);
+        let lateness = |(fault, symptom): (&String, &Symptom)| match *symptom {
+            Symptom::EtcdSlow { base, jitter_per_million } => {
+                Some((fault.clone(), Lateness { base, jitter_per_million }))
+            }
+            _ => None,
+        };
+        self.served.etcd_latenesses.set(state.wrong.iter().filter_map(lateness).collect());
+        let trouble = |(fault, symptom): (&String, &Symptom)| match symptom {
+            Symptom::LoadBalancer(trouble) => Some((fault.clone(), trouble.clone())),
+            _ => None,
+        };
+        let troubles: BTreeMap<_, _> = state.wrong.iter().filter_map(trouble).collect();
+        let is_elsewhere = |trouble: &LoadBalancerTrouble| *trouble == LoadBalancerTrouble::WrongBackends;
+        if state.stranger.is_none() && troubles.values().any(is_elsewhere) {
+            match tls::stranger(&self.spec, self.now()) {
+                Ok(stranger) => state.stranger = Some(stranger),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(cluster = %self.spec.id, error, "Failed to make a server of another cluster");
+                }
+            }
+        }
+        self.served.front.set_balancer(troubles, state.stranger.clone());
     }
 
     /// Shows what is wrong with a machine: in its Node, and in etcd. The load balancer follows the engine.
-    fn show_symptoms(&self, machine: &Machine) {
+    fn show_symptoms(&self, machine: &mut Machine) {
         if machine.stopping {
             return;
+        }
+        let now = self.now();
+        if machine.flaps() || !machine.silenced.is_empty() {
+            machine.silenced = machine.silence(&self.served.shared.cloud_clock, now).0;
+            self.flapping.notify_one();
         }
         let name = machine.spec.id.name.as_str();
         if machine.reached.contains_key(&Stage::Etcd) {
@@ -361,15 +446,82 @@ impl Cluster {
             let mut etcd = self.served.etcd.lock();
             etcd.set_running(self.member(name), !machine.is_silent());
             etcd.set_alarms(self.member(name), alarms.collect());
+            let is_hidden = machine.wrong.values().any(|symptom| *symptom == Symptom::EtcdMemberHidden);
+            etcd.set_hidden(self.member(name), is_hidden);
         }
         if machine.has_vanished() {
             // As a cloud controller does for a Node without an instance.
             self.remove_objects(name);
         } else if machine.reached.contains_key(&Stage::Node) {
-            let now = self.now();
-            let key = Key::new("", "nodes", "", name);
-            self.edit(&key, |node| projection::show_symptoms(node, &machine.wrong, now));
+            self.show_provider_id(machine);
+            let (key, shown) = (Key::new("", "nodes", "", name), machine.shown());
+            self.edit(&key, |node| projection::show_symptoms(node, &shown, now));
         }
+    }
+
+    /// The Node of a machine, as its kubelet registers it, and its Lease.
+    fn node(&self, machine: &Machine, at: Timestamp) -> Vec<Projected> {
+        let mut objects = projection::node(&self.scope(at), &machine.spec);
+        let node = objects.iter_mut().find(|object| object.key.resource.resource == "nodes");
+        if let Some(node) = node.filter(|_| machine.has_wrong_provider_id()) {
+            projection::set_wrong_provider_id(&mut node.value, &machine.spec);
+        }
+        objects
+    }
+
+    /// Lets the Node have the provider ID of its machine, or that of no machine because of a fault. The provider ID of a
+    /// Node cannot be changed. Where it differs, somebody deletes the Node, its pods go with it, and the kubelet registers
+    /// again.
+    fn show_provider_id(&self, machine: &Machine) {
+        let (spec, reached) = (&machine.spec, &machine.reached);
+        let name = spec.id.name.as_str();
+        let key = Key::new("", "nodes", "", name);
+        let (Some(node), Some(at)) = (self.served.store.get(&key), reached.get(&Stage::Node)) else { return };
+        if projection::has_wrong_provider_id(&node.value(), spec) == machine.has_wrong_provider_id() {
+            return;
+        }
+        self.remove_objects(name);
+        self.project(self.node(machine, *at));
+        for component in Component::ALL {
+            let stage = if component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
+            if let Some(at) = reached.get(&stage) {
+                self.project(vec![projection::static_pod(&self.scope(*at), spec, component)]);
+            }
+        }
+        self.count_nodes();
+    }
+
+    /// Lets kubelets fall silent and come back in turn, as the faults of their machines say. Runs until the cluster is
+    /// deleted.
+    pub(crate) async fn keep_flapping(&self) {
+        loop {
+            let next = self.flap();
+            let turned = async {
+                match next {
+                    Some(next) => tokio::time::sleep(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.served.over.cancelled() => return,
+                () = self.flapping.notified() => {}
+                () = turned => {}
+            }
+        }
+    }
+
+    /// Shows which kubelets are silent now. Returns how long nothing changes.
+    fn flap(&self) -> Option<Duration> {
+        let (mut state, now) = (self.state.lock(), self.now());
+        let mut soonest: Option<Duration> = None;
+        for machine in state.machines.values_mut().filter(|machine| !machine.stopping && machine.flaps()) {
+            let (silenced, next) = machine.silence(&self.served.shared.cloud_clock, now);
+            if silenced != machine.silenced {
+                self.show_symptoms(machine);
+            }
+            soonest = soonest.into_iter().chain(next).min();
+        }
+        soonest
     }
 
     /// Whether the Node in the cluster belongs to a former machine of the same name.
@@ -456,7 +608,7 @@ impl Cluster {
         let changed =
             if in_service { state.backends.insert(name.to_owned()) } else { state.backends.remove(name) };
         if changed {
-            self.set_backends(&state);
+            self.set_backends(&mut state);
         }
     }
 
@@ -465,7 +617,7 @@ impl Cluster {
         let mut state = self.state.lock();
         if state.backends != names {
             state.backends = names;
-            self.set_backends(&state);
+            self.set_backends(&mut state);
         }
     }
 
@@ -516,7 +668,7 @@ impl Cluster {
         let Some(software) = asked.map(|asked| asked.software.clone()) else { return };
         machine.spec.install(software);
         self.on_changed(machine);
-        self.set_backends(&state);
+        self.set_backends(&mut state);
     }
 
     /// Updates the Node and the static pods of a machine whose software was changed in place.
@@ -552,13 +704,29 @@ impl Cluster {
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
-    /// Gives the front the number of backends in service and the version of the newest one.
-    fn set_backends(&self, state: &State) {
-        let backends = state.backends.iter().filter_map(|name| state.machines.get(name));
+    /// Gives the front the backends in service, with the certificates that expire early, and the version of the newest
+    /// one.
+    fn set_backends(&self, state: &mut State) {
+        let State { machines, backends, credentials, .. } = state;
+        let clock = &self.served.shared.cloud_clock;
+        let certificates = backends.iter().map(|name| {
+            let machine = machines.get(name)?;
+            let (expiry, started) = (machine.expiry(clock)?, *machine.reached.get(&Stage::ApiServer)?);
+            let issued =
+                credentials.as_mut()?.api_server(&self.spec, &machine.spec, started, Some(expiry));
+            let failed = |error: &IssueError| {
+                let error = error as &dyn std::error::Error;
+                tracing::warn!(cluster = %self.spec.id, machine = name, error, "Failed to issue a certificate");
+            };
+            issued.inspect_err(failed).ok()
+        });
+        let certificates: Arc<[_]> = certificates.collect();
         let newest = backends
+            .iter()
+            .filter_map(|name| machines.get(name))
             .max_by_key(|machine| (machine.reached.get(&Stage::ApiServer), &machine.spec.id.name))
             .map_or("", |machine| machine.spec.version.as_str());
-        self.served.front.set_backends(state.backends.len(), newest);
+        self.served.front.set_backends(certificates, newest);
     }
 
     /// The pod networks of the machine's kept Node. Earlier releases of the manager did not always store them
@@ -612,28 +780,28 @@ impl Cluster {
 }
 
 /// Looks up what listens on a port of a control-plane pod.
-fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16) -> BehindPort {
+fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: CloudClock) -> BehindPort {
     Box::new(move |pod, port| {
         let mut state = state.lock();
         let State { machines, credentials, .. } = &mut *state;
         let credentials = credentials.as_mut()?;
         let running = |name: &str, stage: Stage| {
             let machine = machines.get(name).filter(|machine| machine.runs(stage))?;
-            Some((&machine.spec, machine.reached[&stage]))
+            Some((&machine.spec, machine.reached[&stage], machine.expiry(&clock)))
         };
         let issued = |error: IssueError| {
             tracing::warn!(cluster = %spec.id, pod, error = &error as &dyn std::error::Error,
                            "Failed to issue a certificate");
         };
         if let Some(name) = pod.strip_prefix("etcd-") {
-            let (machine, since) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
+            let (machine, since, _) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
             let tls = credentials.etcd_member(&spec, machine, since).map_err(issued).ok()??;
             return Some(Behind::Etcd { tls, member: member_id(&spec.id.to_string(), name) });
         }
         let name = pod.strip_prefix("kube-apiserver-")?;
         let listens = port == projection::API_SERVER_PORT || port == published;
-        let (machine, since) = running(name, Stage::ApiServer).filter(|_| listens)?;
-        let tls = credentials.api_server(&spec, machine, since).map_err(issued).ok()?;
+        let (machine, since, expiry) = running(name, Stage::ApiServer).filter(|_| listens)?;
+        let tls = credentials.api_server(&spec, machine, since, expiry).map_err(issued).ok()?;
         Some(Behind::ApiServer(tls))
     })
 }
@@ -643,7 +811,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use nephele_apiserver::Authentication;
-    use nephele_engine::{Config, Seed};
+    use nephele_engine::{Config, Seed, SimTime};
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
@@ -654,6 +822,7 @@ pub(crate) mod tests {
     use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
+    use crate::timed::Flap;
 
     impl Cluster {
         /// While the returned lock is held, the cluster cannot show anything.
@@ -672,7 +841,10 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn cluster_following(driver: &Driver) -> Cluster {
-        let clock: WallClock = Arc::new(|| Timestamp::UNIX_EPOCH);
+        cluster_at(driver, Arc::new(|| Timestamp::UNIX_EPOCH))
+    }
+
+    fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics: Metrics::register(&Registry::new()).expect("a new registry"),
@@ -780,5 +952,52 @@ pub(crate) mod tests {
         }
         let left: Vec<String> = ["b", "c"].map(str::to_owned).into();
         assert_eq!(etcd(&cluster), (left.clone(), left, Some("b".into())));
+    }
+
+    /// The status of the condition Ready of a machine's Node.
+    fn ready(cluster: &Cluster, name: &str) -> String {
+        let node = cluster.served.store.get(&Key::new("", "nodes", "", name)).expect("it is there").value();
+        let conditions = node["status"]["conditions"].as_array().expect("a list").iter();
+        let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
+        ready.next().and_then(|ready| ready["status"].as_str()).unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kubelet_falls_silent_and_comes_back_in_turn_until_it_is_healed() {
+        let start = tokio::time::Instant::now();
+        let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
+        let cluster = Arc::new(cluster_at(&driver(), clock));
+        for name in ["a", "b"] {
+            cluster.admit(control_plane(&cluster, name));
+            cluster.on_stage(name, Stage::Node, Timestamp::UNIX_EPOCH);
+        }
+        let keeper = cluster.clone();
+        let kept = tokio::spawn(async move { keeper.keep_flapping().await });
+        let second = Duration::from_secs(1);
+        tokio::time::sleep(5 * second).await;
+        let flap = Symptom::Flapping(Flap::new(10 * second, 30 * second)).begun(SimTime::from_millis(5_000));
+        cluster.on_afflicted("a", "f", Some(flap));
+        // The half seconds keep out of the way of the turns.
+        tokio::time::sleep(second / 2).await;
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            seen.push(ready(&cluster, "a"));
+            tokio::time::sleep(10 * second).await;
+        }
+        let turn = ["Unknown", "True", "True", "True"];
+        assert_eq!(seen, [&turn[..], &turn[..], &turn[..2]].concat());
+        assert_eq!(ready(&cluster, "b"), "True");
+        // 105.5 s, long before the next turn at 125 s.
+        let version = cluster.served.store.resource_version();
+        tokio::time::sleep(10 * second).await;
+        assert_eq!(cluster.served.store.resource_version(), version, "nothing is written between turns");
+        tokio::time::sleep(10 * second).await;
+        assert_eq!(ready(&cluster, "a"), "Unknown");
+        cluster.on_afflicted("a", "f", None);
+        assert_eq!(ready(&cluster, "a"), "True");
+        tokio::time::sleep(100 * second).await;
+        assert_eq!(ready(&cluster, "a"), "True");
+        cluster.served.over.cancel();
+        kept.await.expect("it ends with the cluster");
     }
 }

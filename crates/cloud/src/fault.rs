@@ -1,11 +1,12 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Fault, FaultPhase, FaultRecord, Request, ResourceId, Verb};
+use nephele_engine::{Effect, Fault, FaultPhase, FaultRecord, Request, ResourceId, SimTime, Verb};
 
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
+use crate::symptom::Symptom;
 
 /// What a fault has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +93,10 @@ impl Cloud {
             }
         };
         let afflicted = affected.iter().map(Affected::resource).collect();
-        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted })
+        let id = id.resource();
+        let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
+        let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
+        self.ask(Request::PutFault { id, fault, record, afflicted })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -132,4 +136,16 @@ impl Cloud {
             affected,
         })
     }
+}
+
+/// A fault whose symptom knows when it began.
+fn begun(fault: Fault, began: SimTime) -> Fault {
+    let effect = match fault.effect {
+        Effect::Afflict(affliction) => match Symptom::of(&affliction) {
+            Some(symptom) => Effect::Afflict(symptom.begun(began).affliction()),
+            None => Effect::Afflict(affliction),
+        },
+        other => other,
+    };
+    Fault { effect, ..fault }
 }

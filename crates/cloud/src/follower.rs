@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId, Stage};
 use crate::observation::Changed;
-use crate::symptom::Symptom;
+use crate::symptom::{Symptom, symptoms};
 
 /// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
 const BATCH: usize = 32;
@@ -212,9 +212,7 @@ impl Cluster {
             if machine.deleting.is_some() {
                 self.on_stopping(name);
             }
-            let symptom =
-                |(fault, affliction): (&String, &_)| Some((fault.clone(), Symptom::of(affliction)?));
-            self.on_afflictions(name, machine.afflictions.iter().filter_map(symptom).collect());
+            self.on_afflictions(name, symptoms(&machine.afflictions));
             changed.insert(Changed::Machine(id));
         }
         let balancer = resources.iter().find(|resource| resource.spec.id.kind == ResourceKind::LoadBalancer);

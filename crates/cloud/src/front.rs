@@ -9,14 +9,20 @@
 //!
 //! After the last backend has gone it is an outage: connections end, and new ones wait before the TLS handshake, so
 //! that a health check notices.
+//!
+//! The load balancer terminates TLS with one certificate, which stands for whichever API server is up. Where a fault
+//! gives some API servers a certificate of their own, the backends in service take the new connections in turn, and
+//! each presents its own certificate or else the load balancer's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::{self, Backend, Diversion, LoadBalancerTrouble, LoadBalancerTroubles};
 use crate::tls::ApiServerTls;
 use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind, Trouble, Troubles};
 
@@ -25,8 +31,12 @@ use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind, Trouble, Troubles};
 pub(crate) struct FrontState {
     /// Set when the cluster's authority is known.
     pub(crate) tls: Option<Arc<ApiServerTls>>,
-    /// The number of backends in service.
-    backends: usize,
+    /// The backends in service: the certificate of each that does not present the load balancer's.
+    backends: Arc<[Option<Arc<ApiServerTls>>]>,
+    /// What is wrong with the load balancer.
+    pub(crate) balancer: Arc<LoadBalancerTroubles>,
+    /// The server of another cluster. Set while connections may reach it.
+    stranger: Option<Arc<ApiServerTls>>,
     /// What is wrong with the API servers.
     troubles: Arc<Troubles>,
     /// Whether there ever was a backend.
@@ -41,7 +51,17 @@ impl FrontState {
     /// Whether an API server answers.
     pub(crate) fn is_up(&self) -> bool {
         let is_down = |trouble: &Arc<Trouble>| trouble.spec.kind == ApiServerTroubleKind::Down;
-        self.backends > 0 && !self.troubles.values().any(is_down)
+        !self.backends.is_empty() && !self.troubles.values().any(is_down)
+    }
+
+    /// Whether a new connection leads to a server, or ends at once.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_diverted() || (self.tls.is_some() && (self.is_up() || !self.was_up))
+    }
+
+    /// Whether new connections do not reach the cluster.
+    pub(crate) fn is_diverted(&self) -> bool {
+        connection::diversion(&self.balancer).is_some()
     }
 
     /// Ends the open connections if there was an API server and there is none any more. New connections wait.
@@ -55,6 +75,10 @@ impl FrontState {
 /// The front of one cluster.
 pub(crate) struct Front {
     state: watch::Sender<FrontState>,
+    /// How many connections the backends took in turn.
+    turns: AtomicU64,
+    /// How many connections there were.
+    connections: AtomicU64,
 }
 
 impl Front {
@@ -62,28 +86,32 @@ impl Front {
     pub(crate) fn new(settings: Settings) -> Self {
         let state = FrontState {
             tls: None,
-            backends: 0,
+            backends: Arc::default(),
+            balancer: Arc::default(),
+            stranger: None,
             troubles: Arc::default(),
             was_up: false,
             settings: Arc::new(settings),
             epoch: CancellationToken::new(),
         };
-        Self { state: watch::Sender::new(state) }
+        let (turns, connections) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { state: watch::Sender::new(state), turns, connections }
     }
 
     pub(crate) fn set_tls(&self, tls: Arc<ApiServerTls>) {
         self.state.send_modify(|state| state.tls = Some(tls));
     }
 
-    /// `version` is the version of the newest API server.
-    pub(crate) fn set_backends(&self, backends: usize, version: &str) {
+    /// Sets the backends in service, by the certificate of each that does not present the load balancer's. `version` is
+    /// the version of the newest API server.
+    pub(crate) fn set_backends(&self, backends: Arc<[Option<Arc<ApiServerTls>>]>, version: &str) {
         self.state.send_modify(|state| {
-            if backends > 0 && version != state.settings.version.git_version {
+            if !backends.is_empty() && version != state.settings.version.git_version {
                 let version = parse_version(version);
                 state.settings = Arc::new(Settings { version, ..(*state.settings).clone() });
             }
+            state.was_up |= !backends.is_empty();
             state.backends = backends;
-            state.was_up |= backends > 0;
             state.end_if_down();
         });
     }
@@ -104,6 +132,62 @@ impl Front {
             state.end_if_down();
             true
         });
+    }
+
+    /// Sets what is wrong with the load balancer. `stranger` is the server of another cluster, if connections reach it.
+    /// Open connections end when new ones lead elsewhere.
+    pub(crate) fn set_balancer(
+        &self,
+        wanted: BTreeMap<String, LoadBalancerTrouble>,
+        stranger: Option<Arc<ApiServerTls>>,
+    ) {
+        self.state.send_if_modified(|state| {
+            let known = state.balancer.iter().map(|(fault, known)| (fault, &known.trouble));
+            if known.eq(&wanted) {
+                return false;
+            }
+            let before = connection::diversion(&state.balancer);
+            state.balancer = Arc::new(connection::known(wanted, &state.balancer));
+            state.stranger = stranger;
+            if before != connection::diversion(&state.balancer) {
+                std::mem::take(&mut state.epoch).cancel();
+            }
+            true
+        });
+    }
+
+    /// The server that a new connection reaches. None before the cluster's authority is known.
+    pub(crate) fn next_backend(&self, state: &FrontState) -> Option<Backend> {
+        match connection::diversion(&state.balancer) {
+            Some(Diversion::Nowhere) => return Some(Backend::None),
+            Some(Diversion::Stranger) => {
+                return Some(state.stranger.clone().map_or(Backend::None, Backend::Stranger));
+            }
+            None => {}
+        }
+        let own = if state.backends.iter().any(Option::is_some) {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+            let index = usize::try_from(turn % state.backends.len() as u64).unwrap_or_default();
+            state.backends[index].clone()
+        } else {
+            None
+        };
+        own.or_else(|| state.tls.clone()).map(Backend::ApiServer)
+    }
+
+    /// The number of a new connection.
+    pub(crate) fn number_of_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether new connections do not reach the cluster.
+    pub(crate) fn is_diverted(&self) -> bool {
+        self.state.borrow().is_diverted()
+    }
+
+    /// Whether a fault may break connections.
+    pub(crate) fn breaks_connections(&self) -> bool {
+        !self.state.borrow().balancer.is_empty()
     }
 
     /// What is wrong with the API servers.

@@ -19,8 +19,10 @@ mod cidr;
 mod clock;
 mod cloud;
 mod cluster;
+mod connection;
 mod driver;
 mod error;
+mod etcd_delay;
 mod fault;
 mod follower;
 mod front;
@@ -38,6 +40,7 @@ mod serve;
 mod served;
 mod spec;
 mod symptom;
+mod timed;
 mod tls;
 mod trouble;
 mod tunnel;
@@ -45,6 +48,7 @@ mod usage;
 
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
+pub use connection::LoadBalancerTrouble;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
@@ -66,5 +70,6 @@ pub use spec::{
     Software, StartUp,
 };
 pub use symptom::{EtcdAlarm, NodeCondition, Symptom};
+pub use timed::{EarlyExpiry, Flap};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;

@@ -7,19 +7,23 @@ use std::sync::Arc;
 
 use nephele_apiserver::UserInfo;
 use nephele_listen::{Budget, Grant, accept, handshake};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::connection::{Backend, broken};
 use crate::front::FrontState;
 use crate::metrics::Counted;
 use crate::ports::PortLease;
-use crate::serve::serve_http;
+use crate::serve::{serve_http, serve_stranger};
 use crate::served::{LIMITS, Served};
-use crate::tls::ApiServerTls;
 use crate::tunnel::Tunnel;
+
+/// Bytes that are read of a connection that ends at once: more than the first message of TLS.
+const UNREAD_BYTES_MAX: u64 = 16 * 1024;
 
 /// Opens the listener. The port is free again when the returned socket is dropped. The standard library sets
 /// `SO_REUSEADDR`, so connections in TIME_WAIT do not block the port.
@@ -51,11 +55,20 @@ struct Connection {
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
+        // Dropped in the middle of whatever it does.
+        let broken = broken(&self.cluster);
+        tokio::select! {
+            () = self.run_until_its_end(stream) => {}
+            () = broken => {}
+        }
+    }
+
+    async fn run_until_its_end(self, stream: TcpStream) {
         let greeted = tokio::select! {
             () = self.cluster.over.cancelled() => return,
             greeted = self.hold_and_greet(stream) => greeted,
         };
-        let Some((stream, user, epoch)) = greeted else { return };
+        let Some(Greeted { stream, user, is_stranger, epoch }) = greeted else { return };
         if user.is_some() && !self.place.pin() {
             return;
         }
@@ -66,16 +79,27 @@ impl Connection {
                 () = self.cluster.over.cancelled() => {}
             }
         };
+        if is_stranger {
+            return serve_stranger(stream, &self.cluster, self.place, stop).await;
+        }
         serve_http(stream, &self.cluster, Tunnel::of(&self.cluster), user, Some(self.place), stop).await;
     }
 
     /// Waits until the cluster can answer, then for the TLS handshake.
     async fn hold_and_greet(&self, stream: TcpStream) -> Option<Greeted> {
-        let (tls, epoch) = self.wait_for_front().await?;
+        let (backend, epoch) = self.wait_for_front().await?;
+        let (tls, is_stranger) = match backend {
+            Backend::None => {
+                end(stream).await;
+                return None;
+            }
+            Backend::Stranger(tls) => (tls, true),
+            Backend::ApiServer(tls) => (tls, false),
+        };
         match handshake(stream, TlsAcceptor::from(tls.config.clone()), LIMITS.handshake).await {
             Ok(stream) => {
                 let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
-                Some((stream, user, epoch))
+                Some(Greeted { stream, user, is_stranger, epoch })
             }
             Err(error) => {
                 tracing::debug!(cluster = %self.cluster.id, error = &error as &dyn Error, "Ended a connection");
@@ -85,14 +109,31 @@ impl Connection {
     }
 
     /// Waits, for a bounded time, until TLS is possible and, during an outage, until a backend is in service.
-    async fn wait_for_front(&self) -> Option<(Arc<ApiServerTls>, CancellationToken)> {
-        let ready = |state: &FrontState| state.tls.is_some() && (state.is_up() || !state.was_up);
+    async fn wait_for_front(&self) -> Option<(Backend, CancellationToken)> {
         let mut front = self.cluster.front.subscribe();
         let _held = Counted::new(&self.cluster.shared.metrics.connections_held);
-        let state = timeout(self.cluster.shared.hold, front.wait_for(ready)).await.ok()?.ok()?;
-        Some((state.tls.clone()?, state.epoch.clone()))
+        let ready = front.wait_for(FrontState::is_open);
+        let state = timeout(self.cluster.shared.hold, ready).await.ok()?.ok()?;
+        Some((self.cluster.front.next_backend(&state)?, state.epoch.clone()))
     }
 }
 
-/// A connection after its handshake: the stream, the user that its certificate proves, and the token that ends it.
-type Greeted = (tokio_rustls::server::TlsStream<TcpStream>, Option<UserInfo>, CancellationToken);
+/// Ends a connection. Bytes that nobody read would turn its end into a reset, so they are read, for a bounded time.
+async fn end(mut stream: TcpStream) {
+    let read_all = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(UNREAD_BYTES_MAX), &mut tokio::io::sink()).await
+    };
+    let _ = timeout(LIMITS.drain, read_all).await;
+}
+
+/// A connection after its handshake.
+struct Greeted {
+    stream: tokio_rustls::server::TlsStream<TcpStream>,
+    /// The user that its certificate proves.
+    user: Option<UserInfo>,
+    /// Whether it reached a server of another cluster.
+    is_stranger: bool,
+    /// Ends the connection.
+    epoch: CancellationToken,
+}

@@ -13,10 +13,12 @@ use nephele_state::MemoryDisk;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
+use crate::connection::broken;
 use crate::listener;
 use crate::ports::PortLease;
 use crate::serve;
 use crate::served::Served;
+use crate::trouble;
 use crate::tunnel::Tunnel;
 
 /// How clients reach the clusters of a cloud.
@@ -69,11 +71,19 @@ impl InProcess {
     ) -> io::Result<Response<Body>> {
         let cluster = self.clusters.lock().get(&port).cloned();
         let cluster = cluster.ok_or(io::ErrorKind::ConnectionRefused)?;
+        if cluster.front.is_diverted() {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         request.extensions_mut().insert(user);
+        // Each request has a connection of its own.
+        let broken = cluster.front.breaks_connections().then(|| broken(&cluster));
         let tunnel = Tunnel::of(&cluster);
         let (over, epoch) = (cluster.over.clone(), cluster.front.epoch());
         tokio::select! {
-            response = serve::answer(&cluster, tunnel, request) => Ok(response),
+            response = serve::answer(&cluster, tunnel, request) => Ok(match broken {
+                Some(broken) => trouble::cut(response, broken),
+                None => response,
+            }),
             () = over.cancelled() => Err(io::ErrorKind::ConnectionReset.into()),
             () = epoch.cancelled() => Err(io::ErrorKind::ConnectionReset.into()),
         }

@@ -56,6 +56,26 @@ pub(crate) async fn serve_http<IO>(
     }
 }
 
+/// Serves a connection as an API server of another cluster: it knows no client. To tell its user from another one, a
+/// client would have to trust its certificate.
+pub(crate) async fn serve_stranger<IO>(
+    io: TlsStream<IO>,
+    cluster: &Arc<Served>,
+    place: Arc<Grant>,
+    stop: impl Future<Output = ()>,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let protocol = Protocol::negotiated(&io);
+    let service = hyper::service::service_fn(|_: Request<RequestBody>| {
+        std::future::ready(Ok::<_, Infallible>(trouble::failure(401, "Unauthorized")))
+    });
+    let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
+    if let Err(error) = http.serve(io, protocol, service, Some(place), stop).await {
+        tracing::debug!(cluster = %cluster.id, %error, "A connection to another cluster ended early");
+    }
+}
+
 /// A request that waits for the first backend.
 enum HeldRequest {
     Probe,
@@ -113,7 +133,7 @@ pub(crate) async fn answer(
     }
     let response = cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
     match cut {
-        Some(after) => trouble::cut(response, after),
+        Some(after) => trouble::cut(response, tokio::time::sleep(after)),
         None => response,
     }
 }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{CloudClock, WallClock};
+use crate::etcd_delay::Latenesses;
 use crate::front::Front;
 use crate::identity::ClusterId;
 use crate::kept::Keeper;
@@ -62,6 +63,8 @@ pub(crate) struct Served {
     pub(crate) id: ClusterId,
     pub(crate) store: Arc<Store>,
     pub(crate) etcd: SharedEtcdCluster,
+    /// How late calls of etcd are answered.
+    pub(crate) etcd_latenesses: Latenesses,
     pub(crate) front: Front,
     pub(crate) shared: Arc<Shared>,
     /// Places for port-forwards.
@@ -97,6 +100,7 @@ impl Served {
             id,
             store,
             etcd: Arc::new(Mutex::new(etcd)),
+            etcd_latenesses: Latenesses::default(),
             front: Front::new(settings),
             shared,
             tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),

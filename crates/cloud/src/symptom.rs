@@ -1,13 +1,16 @@
 //! What a fault does to machines and clusters: how the cloud and the engine see it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
-use nephele_engine::{Affliction, ResourceKind};
+use nephele_engine::{Affliction, ResourceKind, SimTime};
 use nephele_etcd::Alarm;
 use serde::{Deserialize, Serialize};
 
+use crate::connection::LoadBalancerTrouble;
 use crate::identity::Stage;
+use crate::timed::{EarlyExpiry, Flap};
 use crate::trouble::ApiServerTrouble;
 
 /// What is wrong with a machine or a cluster.
@@ -29,6 +32,23 @@ pub enum Symptom {
     EtcdAlarm(EtcdAlarm),
     /// The etcd members of the cluster cannot elect a leader.
     EtcdWithoutLeader,
+    /// The etcd members of the cluster answer late.
+    EtcdSlow {
+        /// By at least this time.
+        base: Duration,
+        /// How much may be added at random, in millionths of `base`.
+        jitter_per_million: u32,
+    },
+    /// The member list omits the etcd member on the machine.
+    EtcdMemberHidden,
+    /// The API server on the machine presents a certificate that expires early.
+    Certificate(EarlyExpiry),
+    /// The load balancer of the cluster misbehaves.
+    LoadBalancer(LoadBalancerTrouble),
+    /// The Node has the provider ID of no machine.
+    WrongProviderId,
+    /// The kubelet falls silent and comes back in turn.
+    Flapping(Flap),
 }
 
 /// An alarm of an etcd member.
@@ -76,6 +96,23 @@ impl fmt::Display for Symptom {
             Self::EtcdAlarm(EtcdAlarm::NoSpace) => f.write_str("The etcd member raises alarm NOSPACE"),
             Self::EtcdAlarm(EtcdAlarm::Corrupt) => f.write_str("The etcd member raises alarm CORRUPT"),
             Self::EtcdWithoutLeader => f.write_str("The etcd members have no leader"),
+            Self::EtcdSlow { .. } => f.write_str("The etcd members answer late"),
+            Self::EtcdMemberHidden => f.write_str("The member list omits the etcd member"),
+            Self::Certificate(EarlyExpiry { expires_in: Duration::ZERO, .. }) => {
+                f.write_str("The certificate of the API server has expired")
+            }
+            Self::Certificate(_) => f.write_str("The certificate of the API server expires early"),
+            Self::LoadBalancer(LoadBalancerTrouble::NoBackends) => {
+                f.write_str("The load balancer has no backends")
+            }
+            Self::LoadBalancer(LoadBalancerTrouble::WrongBackends) => {
+                f.write_str("The load balancer has backends of another cluster")
+            }
+            Self::LoadBalancer(LoadBalancerTrouble::Reset { .. }) => {
+                f.write_str("Connections to the load balancer break off")
+            }
+            Self::WrongProviderId => f.write_str("The Node has a wrong provider ID"),
+            Self::Flapping(_) => f.write_str("The kubelet falls silent in turn"),
         }
     }
 }
@@ -97,19 +134,24 @@ impl Symptom {
         };
         let of = match self {
             // The load balancer stands for what is behind it.
-            Self::ApiServer(_) | Self::EtcdWithoutLeader => ResourceKind::LoadBalancer,
+            Self::ApiServer(_) | Self::EtcdWithoutLeader | Self::EtcdSlow { .. } | Self::LoadBalancer(_) => {
+                ResourceKind::LoadBalancer
+            }
             _ => ResourceKind::Instance,
         };
         let among = match self {
             // Workers have no etcd member and no API server.
             Self::Held(stage) => Some(stage.name()),
-            Self::EtcdAlarm(_) => Some(Stage::Etcd.name()),
+            Self::EtcdAlarm(_) | Self::EtcdMemberHidden => Some(Stage::Etcd.name()),
+            Self::Certificate(_) => Some(Stage::ApiServer.name()),
             _ => None,
         };
+        // The provider ID of a Node cannot be changed.
+        let before = (*self == Self::WrongProviderId).then(|| Stage::Node.name());
         Affliction {
             of,
             among,
-            before: None,
+            before,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
             is_down: self.is_silence(),
@@ -117,10 +159,25 @@ impl Symptom {
         }
     }
 
+    /// The symptom of a fault that began at this time.
+    pub(crate) fn begun(self, began: SimTime) -> Self {
+        match self {
+            Self::Certificate(early) => Self::Certificate(early.begun(began)),
+            Self::Flapping(flap) => Self::Flapping(flap.begun(began)),
+            other => other,
+        }
+    }
+
     /// The symptom of an affliction that was made by [`Symptom::affliction`].
     pub(crate) fn of(affliction: &Affliction) -> Option<Self> {
         serde_json::from_str(&affliction.symptom).ok()
     }
+}
+
+/// The symptoms of afflictions, by the name of the fault.
+pub(crate) fn symptoms(afflictions: &BTreeMap<String, Affliction>) -> BTreeMap<String, Symptom> {
+    let symptom = |(fault, affliction): (&String, &_)| Some((fault.clone(), Symptom::of(affliction)?));
+    afflictions.iter().filter_map(symptom).collect()
 }
 
 #[cfg(test)]
@@ -149,9 +206,23 @@ mod tests {
             Symptom::ApiServer(down),
             Symptom::EtcdAlarm(EtcdAlarm::Corrupt),
             Symptom::EtcdWithoutLeader,
+            Symptom::EtcdSlow { base: Duration::from_secs(2), jitter_per_million: 5 },
+            Symptom::EtcdMemberHidden,
+            Symptom::Certificate(EarlyExpiry::new(Duration::from_secs(72 * 3600))),
+            Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends),
+            Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends),
+            Symptom::LoadBalancer(LoadBalancerTrouble::Reset {
+                after: Duration::from_secs(5),
+                per_million: 1,
+            }),
+            Symptom::WrongProviderId,
+            Symptom::Flapping(Flap::new(Duration::from_secs(10), Duration::from_secs(30))),
         ];
         for symptom in Stage::ALL.map(Symptom::Held).into_iter().chain(others) {
-            assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
+            let begun = symptom.clone().begun(SimTime::from_millis(1_500));
+            for symptom in [symptom, begun] {
+                assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
-use nephele_pki::{Authority, IssueError, Leaf, parse_client};
+use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, Leaf, parse_client};
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
@@ -39,8 +39,8 @@ pub(crate) struct Credentials {
     /// Session tickets are bound to this fingerprint of the authority.
     realm: [u8; 32],
     /// Issued when a tunnel first asks for them: most control-plane machines are asked every few seconds, workers
-    /// never.
-    api_servers: BTreeMap<String, Arc<ApiServerTls>>,
+    /// never. Those of API servers have the expiry that a fault says.
+    api_servers: BTreeMap<String, (Option<Timestamp>, Arc<ApiServerTls>)>,
     etcd_members: BTreeMap<String, Arc<ServerConfig>>,
 }
 
@@ -55,7 +55,7 @@ impl Credentials {
         let leaf = authorities.cluster.issue(&certificates::front(spec))?;
         let verifier = client_verifier(&authorities.cluster);
         let realm = authorities.cluster.fingerprint();
-        let front = api_server(&leaf, verifier.clone(), realm);
+        let front = api_server(&leaf, verifier.clone(), Some(realm));
         Ok(Self {
             front,
             authorities: authorities.clone(),
@@ -66,19 +66,26 @@ impl Credentials {
         })
     }
 
-    /// The TLS configuration of one machine's API server, for clients that bypass the load balancer.
+    /// The TLS configuration of one machine's API server, for clients that bypass the load balancer, or whose
+    /// certificate expires early because of a fault.
     pub(crate) fn api_server(
         &mut self,
         spec: &ClusterSpec,
         machine: &MachineSpec,
         started_at: Timestamp,
+        expires: Option<Timestamp>,
     ) -> Result<Arc<ApiServerTls>, IssueError> {
-        if let Some(tls) = self.api_servers.get(&machine.id.name) {
+        if let Some((expiry, tls)) = self.api_servers.get(&machine.id.name)
+            && *expiry == expires
+        {
             return Ok(tls.clone());
         }
-        let leaf = self.authorities.cluster.issue(&certificates::api_server(spec, machine, started_at))?;
-        let tls = api_server(&leaf, self.verifier.clone(), self.realm);
-        self.api_servers.insert(machine.id.name.clone(), tls.clone());
+        let request = certificates::api_server(spec, machine, started_at, expires);
+        let leaf = self.authorities.cluster.issue(&request)?;
+        // A client that resumes a session sees no certificate.
+        let realm = expires.is_none().then_some(self.realm);
+        let tls = api_server(&leaf, self.verifier.clone(), realm);
+        self.api_servers.insert(machine.id.name.clone(), (expires, tls.clone()));
         Ok(tls)
     }
 
@@ -94,7 +101,7 @@ impl Credentials {
             return Ok(Some(config.clone()));
         }
         let leaf = authority.issue(&certificates::etcd_member(spec, machine, started_at))?;
-        let mut config = server_config(&leaf, client_verifier(authority), authority.fingerprint());
+        let mut config = server_config(&leaf, client_verifier(authority), Some(authority.fingerprint()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         let config = Arc::new(config);
         self.etcd_members.insert(machine.id.name.clone(), config.clone());
@@ -125,7 +132,30 @@ impl ApiServerTls {
     }
 }
 
-fn api_server(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8; 32]) -> Arc<ApiServerTls> {
+/// Why there is no stranger.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StrangerError {
+    #[error("failed to make the authority of another cluster")]
+    Authority(#[source] AuthorityError),
+    #[error("failed to issue a certificate of another cluster")]
+    Issue(#[source] IssueError),
+}
+
+/// The TLS configuration of an API server of another cluster: its authority is not this cluster's, and it knows no
+/// client.
+pub(crate) fn stranger(spec: &ClusterSpec, now: Timestamp) -> Result<Arc<ApiServerTls>, StrangerError> {
+    let request = certificates::stranger(spec, now);
+    let (begin, end) = (request.not_before, request.not_after);
+    let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
+    let leaf = authority.map_err(StrangerError::Authority)?.issue(&request).map_err(StrangerError::Issue)?;
+    Ok(api_server(&leaf, Arc::new(NobodyVerifier), None))
+}
+
+fn api_server(
+    leaf: &Leaf,
+    verifier: Arc<dyn ClientCertVerifier>,
+    realm: Option<[u8; 32]>,
+) -> Arc<ApiServerTls> {
     let deferred = Arc::new(DeferredVerifier {
         hints: verifier.root_hint_subjects().to_vec(),
         algorithms: PROVIDER.signature_verification_algorithms,
@@ -147,7 +177,12 @@ fn client_verifier(authority: &Authority) -> Arc<dyn ClientCertVerifier> {
     }
 }
 
-fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8; 32]) -> ServerConfig {
+/// Without a realm, no session is resumed.
+fn server_config(
+    leaf: &Leaf,
+    verifier: Arc<dyn ClientCertVerifier>,
+    realm: Option<[u8; 32]>,
+) -> ServerConfig {
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let key = PrivateKeyDer::try_from(leaf.key_der().to_vec()).expect("leaf keys are PKCS#8");
     let mut config = ServerConfig::builder_with_provider(PROVIDER.clone())
@@ -158,7 +193,7 @@ fn server_config(leaf: &Leaf, verifier: Arc<dyn ClientCertVerifier>, realm: [u8;
         .expect("the leaf's key is its certificate's, and of a kind the provider signs with");
     // Sessions are resumed by ticket. A session cache per cluster would need more memory than the cluster itself.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    if let Some(ticketer) = &*TICKETER {
+    if let (Some(realm), Some(ticketer)) = (realm, &*TICKETER) {
         config.ticketer = Arc::new(RealmTicketer { realm, inner: ticketer.clone() });
         config.send_tls13_tickets = 1;
     }

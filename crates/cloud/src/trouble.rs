@@ -1,6 +1,7 @@
 //! What faults do to the API servers of a cluster: they fail requests, answer late, and cut watches.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -148,9 +149,12 @@ pub(crate) fn failure(code: u16, message: &str) -> Response<Body> {
     response
 }
 
-/// Ends the body of a response with an error after a time, as when a connection breaks.
-pub(crate) fn cut(response: Response<Body>, after: Duration) -> Response<Body> {
-    let end = Box::pin(tokio::time::sleep(after));
+/// Ends the body of a response with an error when `end` is ready, as when a connection breaks.
+pub(crate) fn cut(
+    response: Response<Body>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Response<Body> {
+    let end = Box::pin(end);
     response.map(|body| {
         let parts = futures::stream::unfold(Some((body.into_data_stream(), end)), |state| async move {
             let (mut body, end): (BodyDataStream, _) = state?;
@@ -239,10 +243,11 @@ mod tests {
     async fn a_body_that_is_cut_ends_with_an_error() {
         let forever = futures::stream::once(async { Ok::<_, axum::Error>("one".into()) })
             .chain(futures::stream::pending::<Result<bytes::Bytes, axum::Error>>());
-        let response = cut(Response::new(Body::from_stream(forever)), Duration::from_secs(5));
+        let response =
+            cut(Response::new(Body::from_stream(forever)), tokio::time::sleep(Duration::from_secs(5)));
         let parts: Vec<_> = response.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
         assert_eq!(parts, [true, false]);
-        let short = cut(Response::new(Body::from("all")), Duration::from_secs(5));
+        let short = cut(Response::new(Body::from("all")), tokio::time::sleep(Duration::from_secs(5)));
         let parts: Vec<_> = short.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
         assert_eq!(parts, [true]);
     }

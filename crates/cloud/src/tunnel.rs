@@ -14,6 +14,8 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
+use crate::connection::broken;
+use crate::etcd_delay::EtcdDelay;
 use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
 use crate::served::{Behind, LIMITS, Served};
@@ -42,11 +44,13 @@ impl PortForward for Tunnel {
         if let Some(session) = answer.session {
             let cluster = self.cluster.clone();
             let epoch = cluster.front.epoch();
+            let broken = broken(&cluster);
             self.cluster.shared.tasks.spawn(async move {
                 let _open = Counted::new(&cluster.shared.metrics.tunnels);
                 tokio::select! {
                     () = cluster.over.cancelled() => {}
                     () = epoch.cancelled() => {}
+                    () = broken => {}
                     result = session => if let Err(error) = result {
                         tracing::debug!(error = &error as &dyn std::error::Error, "A port-forward ended early");
                     }
@@ -101,7 +105,8 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
     match behind {
         Behind::Etcd { member, .. } => {
             let observer = Arc::new(cluster.shared.metrics.clone());
-            let connection = Connection { cluster: cluster.etcd.clone(), member, observer };
+            let delay = Arc::new(EtcdDelay::of(&cluster));
+            let connection = Connection { cluster: cluster.etcd.clone(), member, observer, delay };
             if let Err(error) = serve_connection(stream, connection).await {
                 tracing::debug!(cluster = %cluster.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }

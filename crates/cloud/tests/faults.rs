@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::support::{self, ECDSA, Http, World, admin, client_tls, machine};
 
-fn id(name: &str) -> FaultId {
+pub(crate) fn id(name: &str) -> FaultId {
     FaultId { namespace: "default".into(), name: name.into() }
 }
 
-/// A fault of the machine of this name.
-fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
+/// A fault of the machine or cluster of this name.
+pub(crate) fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
     let matches = Matches { names: [machine.to_owned()].into(), ..Matches::default() };
     let effect = Effect::Afflict(symptom.affliction());
     cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod clusters;
+mod control_planes;
 mod faults;
 mod machines;
 mod restart;

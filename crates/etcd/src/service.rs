@@ -33,6 +33,12 @@ pub trait CallObserver: Send + Sync {
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration);
 }
 
+/// Says how late calls are answered.
+pub trait CallDelay: Send + Sync {
+    /// How long the next call waits.
+    fn delay(&self) -> Duration;
+}
+
 /// The member that a connection reaches.
 #[derive(Clone)]
 pub struct Connection {
@@ -42,6 +48,8 @@ pub struct Connection {
     pub member: u64,
     /// Receives each call.
     pub observer: Arc<dyn CallObserver>,
+    /// Says how long each call waits.
+    pub delay: Arc<dyn CallDelay>,
 }
 
 /// Why a connection ended early.
@@ -81,6 +89,10 @@ async fn route(
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let started = Instant::now();
+    let delay = connection.delay.delay();
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
     let (method, response) = match request.uri().path() {
         "/etcdserverpb.Cluster/MemberList" => {
             ("MemberList", unary::<MemberListRequest>(connection, request).await)
@@ -200,6 +212,14 @@ mod tests {
         Arc::new(Mutex::new(cluster))
     }
 
+    struct Late(Duration);
+
+    impl CallDelay for Late {
+        fn delay(&self) -> Duration {
+            self.0
+        }
+    }
+
     /// A client of one member, over a pipe.
     struct Client {
         grpc: ClientGrpc<Channel>,
@@ -209,9 +229,14 @@ mod tests {
 
     impl Client {
         async fn new(cluster: &SharedEtcdCluster, member: u64) -> Self {
+            Self::late(cluster, member, Duration::ZERO).await
+        }
+
+        async fn late(cluster: &SharedEtcdCluster, member: u64, delay: Duration) -> Self {
             let (near, far) = tokio::io::duplex(16 * 1024);
             let calls = Arc::new(Calls::default());
-            let connection = Connection { cluster: cluster.clone(), member, observer: calls.clone() };
+            let (observer, delay) = (calls.clone(), Arc::new(Late(delay)));
+            let connection = Connection { cluster: cluster.clone(), member, observer, delay };
             let served = tokio::spawn(serve_connection(far, connection));
             let mut near = Some(near);
             let connector = tower::service_fn(move |_| {
@@ -327,6 +352,14 @@ mod tests {
         assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn calls_wait_as_long_as_they_are_told() {
+        let mut client = Client::late(&shared(&[1]), 1, Duration::from_secs(7)).await;
+        let begin = tokio::time::Instant::now();
+        assert_eq!(client.status().await.unwrap().leader, 1);
+        assert_eq!(begin.elapsed().as_secs(), 7);
+    }
+
     #[tokio::test]
     async fn calls_that_are_not_simulated_say_so() {
         let mut client = Client::new(&shared(&[1]), 1).await;
@@ -364,8 +397,9 @@ mod tests {
         use tokio::io::AsyncWriteExt as _;
         let (mut near, far) = tokio::io::duplex(1024);
         let observer = Arc::new(Calls::default());
-        let served =
-            tokio::spawn(serve_connection(far, Connection { cluster: shared(&[1]), member: 1, observer }));
+        let delay = Arc::new(Late(Duration::ZERO));
+        let connection = Connection { cluster: shared(&[1]), member: 1, observer, delay };
+        let served = tokio::spawn(serve_connection(far, connection));
         near.write_all(b"GET / HTTP/1.1\r\nHost: etcd\r\n\r\n").await.unwrap();
         let error = served.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "failed to serve an etcd connection");

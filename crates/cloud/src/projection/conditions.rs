@@ -136,7 +136,14 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
             | Symptom::Held(_)
             | Symptom::ApiServer(_)
             | Symptom::EtcdAlarm(_)
-            | Symptom::EtcdWithoutLeader => {}
+            | Symptom::EtcdWithoutLeader
+            | Symptom::EtcdSlow { .. }
+            | Symptom::EtcdMemberHidden
+            | Symptom::Certificate(_)
+            | Symptom::LoadBalancer(_)
+            | Symptom::WrongProviderId
+            // Whoever knows the time says whether the kubelet is silent.
+            | Symptom::Flapping(_) => {}
         }
     }
     wanted

@@ -23,7 +23,7 @@ pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
 pub(crate) use conditions::show_symptoms;
 pub(crate) use kubeadm::kubeadm;
-pub(crate) use node::{change_node, node};
+pub(crate) use node::{change_node, has_wrong_provider_id, node, set_wrong_provider_id};
 pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 
 use crate::identity::ClusterId;

@@ -111,6 +111,21 @@ fn files(machine: &MachineSpec) -> Option<String> {
     Some(json!(files.contents).to_string())
 }
 
+/// A provider ID that no machine has: names have no slash.
+fn wrong_provider_id(machine: &MachineSpec) -> String {
+    format!("in-memory://unknown/{}", machine.id.name)
+}
+
+/// Gives the Node the provider ID of no machine.
+pub(crate) fn set_wrong_provider_id(node: &mut Value, machine: &MachineSpec) {
+    node["spec"]["providerID"] = wrong_provider_id(machine).into();
+}
+
+/// Whether the Node has the provider ID of no machine.
+pub(crate) fn has_wrong_provider_id(node: &Value, machine: &MachineSpec) -> bool {
+    node["spec"]["providerID"] == wrong_provider_id(machine)
+}
+
 /// Updates the Node after its machine was changed in place.
 pub(crate) fn change_node(node: &mut Value, machine: &MachineSpec) {
     for (field, value) in [("kubeletVersion", machine.version.as_str()), ("osImage", os_image(machine))] {

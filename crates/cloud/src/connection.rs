@@ -1,0 +1,161 @@
+//! What faults do to the connections of a load balancer: new ones reach nobody or a stranger, and open ones break off.
+
+use std::collections::BTreeMap;
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
+
+use crate::served::Served;
+use crate::tls::ApiServerTls;
+
+/// What is wrong with the load balancer of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LoadBalancerTrouble {
+    /// It has no backends: connections are accepted and closed.
+    NoBackends,
+    /// Its backends are those of another cluster.
+    WrongBackends,
+    /// Connections break off.
+    Reset {
+        /// After this time.
+        after: Duration,
+        /// How many of a million connections do.
+        per_million: u32,
+    },
+}
+
+/// A trouble, and since when connections know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) trouble: LoadBalancerTrouble,
+    since: Instant,
+}
+
+/// What is wrong with a load balancer, by the name of the fault.
+pub(crate) type LoadBalancerTroubles = BTreeMap<String, Known>;
+
+/// Where a new connection leads that does not reach the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Diversion {
+    /// Nowhere: it ends at once.
+    Nowhere,
+    /// To a server of another cluster.
+    Stranger,
+}
+
+/// The server behind a load balancer for a new connection.
+pub(crate) enum Backend {
+    /// None: the connection ends at once.
+    None,
+    /// A server of another cluster.
+    Stranger(Arc<ApiServerTls>),
+    /// An API server of the cluster.
+    ApiServer(Arc<ApiServerTls>),
+}
+
+/// The wanted troubles. One that stays is known for as long as before.
+pub(crate) fn known(
+    wanted: BTreeMap<String, LoadBalancerTrouble>,
+    before: &LoadBalancerTroubles,
+) -> LoadBalancerTroubles {
+    let known = |(fault, trouble): (String, LoadBalancerTrouble)| {
+        let stays = before.get(&fault).filter(|known| known.trouble == trouble).cloned();
+        let known = stays.unwrap_or_else(|| Known { trouble, since: Instant::now() });
+        (fault, known)
+    };
+    wanted.into_iter().map(known).collect()
+}
+
+/// Where new connections lead instead of to the cluster. The first fault by name decides.
+pub(crate) fn diversion(troubles: &LoadBalancerTroubles) -> Option<Diversion> {
+    troubles.values().find_map(|known| match known.trouble {
+        LoadBalancerTrouble::NoBackends => Some(Diversion::Nowhere),
+        LoadBalancerTrouble::WrongBackends => Some(Diversion::Stranger),
+        LoadBalancerTrouble::Reset { .. } => None,
+    })
+}
+
+/// When a connection that began at this time breaks. `draw` is its draw for a fault, in [0, 1).
+fn breaks_at(troubles: &LoadBalancerTroubles, began: Instant, draw: impl Fn(&str) -> f64) -> Option<Instant> {
+    let end = |(fault, Known { trouble, since }): (&String, &Known)| match *trouble {
+        LoadBalancerTrouble::Reset { after, per_million } if draw(fault) * 1e6 < f64::from(per_million) => {
+            began.max(*since).checked_add(after)
+        }
+        _ => None,
+    };
+    troubles.iter().filter_map(end).min()
+}
+
+/// Ready when a fault breaks a connection that begins now. Draws are keyed by the cluster, the fault and the number of
+/// the connection.
+pub(crate) fn broken(cluster: &Served) -> impl Future<Output = ()> + use<> {
+    let (began, number) = (Instant::now(), cluster.front.number_of_connection());
+    let (id, seed) = (cluster.id.clone(), cluster.shared.seed.clone());
+    let mut front = cluster.front.subscribe();
+    async move {
+        let draw = |fault: &str| seed.fraction(&["load-balancer", &id.namespace, &id.name, fault], number);
+        loop {
+            let end = breaks_at(&front.borrow_and_update().balancer, began, draw);
+            let ended = async {
+                match end {
+                    Some(end) => sleep_until(end).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = ended => return,
+                changed = front.changed() => if changed.is_err() { pending().await },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn troubles(list: &[(&str, LoadBalancerTrouble)]) -> LoadBalancerTroubles {
+        let wanted = list.iter().map(|(fault, trouble)| ((*fault).to_owned(), trouble.clone()));
+        known(wanted.collect(), &LoadBalancerTroubles::new())
+    }
+
+    fn reset(seconds: u64, per_million: u32) -> LoadBalancerTrouble {
+        LoadBalancerTrouble::Reset { after: Duration::from_secs(seconds), per_million }
+    }
+
+    #[test]
+    fn first_fault_that_diverts_connections_decides() {
+        use LoadBalancerTrouble::{NoBackends, WrongBackends};
+        assert_eq!(diversion(&troubles(&[])), None);
+        assert_eq!(diversion(&troubles(&[("a", reset(1, 1))])), None);
+        let both = troubles(&[("b", NoBackends), ("a", WrongBackends)]);
+        assert_eq!(diversion(&both), Some(Diversion::Stranger));
+        assert_eq!(diversion(&troubles(&[("b", NoBackends)])), Some(Diversion::Nowhere));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_are_drawn_break_after_their_time() {
+        let second = Duration::from_secs(1);
+        let before = Instant::now();
+        tokio::time::advance(second * 100).await;
+        let list = troubles(&[("a", reset(30, 1_000_000)), ("b", reset(5, 250_000))]);
+        let now = Instant::now();
+        let drawn = |value: f64| move |_: &str| value;
+        assert_eq!(breaks_at(&list, before, drawn(0.9)), Some(now + second * 30), "open before the fault");
+        let later = now + second;
+        assert_eq!(breaks_at(&list, later, drawn(0.9)), Some(later + second * 30));
+        assert_eq!(breaks_at(&list, later, drawn(0.2)), Some(later + second * 5));
+        assert_eq!(breaks_at(&troubles(&[("b", reset(5, 250_000))]), later, drawn(0.25)), None);
+        tokio::time::advance(second).await;
+        let wanted = BTreeMap::from([("a".to_owned(), reset(30, 1_000_000)), ("b".to_owned(), reset(6, 1))]);
+        let again = known(wanted, &list);
+        assert_eq!(
+            (again["a"].since, again["b"].since),
+            (now, now + second),
+            "one that stays is known longer"
+        );
+    }
+}

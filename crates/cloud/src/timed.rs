@@ -1,0 +1,142 @@
+//! Symptoms that depend on how long their fault has been there. The time is counted from when the fault began, or from
+//! when the part of the machine that shows the symptom came up, if that is later. Both outlive a restart.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_engine::SimTime;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::CloudClock;
+
+/// A serving certificate that expires early.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyExpiry {
+    /// The time until it expires; zero for one that has expired.
+    pub expires_in: Duration,
+    /// When the fault began. None before it is in the cloud.
+    began: Option<SimTime>,
+}
+
+/// A kubelet that falls silent and comes back in turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flap {
+    /// How long it is silent. It begins with that.
+    pub down: Duration,
+    /// How long it reports.
+    pub up: Duration,
+    /// When the fault began. None before it is in the cloud.
+    began: Option<SimTime>,
+}
+
+impl EarlyExpiry {
+    /// A certificate that expires after this time.
+    #[must_use]
+    pub fn new(expires_in: Duration) -> Self {
+        Self { expires_in, began: None }
+    }
+
+    pub(crate) fn begun(self, began: SimTime) -> Self {
+        Self { began: Some(began), ..self }
+    }
+
+    /// When the certificate of an API server that started at this time expires. Certificates have whole seconds, so one
+    /// that has expired did so a second ago.
+    pub(crate) fn expiry(&self, started: Timestamp, clock: &CloudClock) -> Timestamp {
+        let from = later(self.began, started, clock).as_second();
+        let seconds = i64::try_from(self.expires_in.as_secs()).unwrap_or(i64::MAX);
+        let seconds = if self.expires_in.is_zero() { -1 } else { seconds };
+        Timestamp::from_second(from.saturating_add(seconds)).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Flap {
+    /// A kubelet that is silent and reports for these times in turn.
+    #[must_use]
+    pub fn new(down: Duration, up: Duration) -> Self {
+        Self { down, up, began: None }
+    }
+
+    pub(crate) fn begun(self, began: SimTime) -> Self {
+        Self { began: Some(began), ..self }
+    }
+
+    /// Whether the kubelet that registered its Node at this time is silent, and how long it goes on like that.
+    pub(crate) fn phase(
+        &self,
+        registered: Timestamp,
+        clock: &CloudClock,
+        now: Timestamp,
+    ) -> (bool, Duration) {
+        let since = later(self.began, registered, clock).as_millisecond();
+        let passed = u128::try_from(now.as_millisecond().saturating_sub(since)).unwrap_or(0);
+        let down = self.down.as_millis();
+        // A part of a millisecond makes no turn.
+        let period = (down + self.up.as_millis()).max(1);
+        let into = passed % period;
+        let (is_silent, left) = if into < down { (true, down - into) } else { (false, period - into) };
+        (is_silent, Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
+    }
+}
+
+fn later(began: Option<SimTime>, up: Timestamp, clock: &CloudClock) -> Timestamp {
+    began.map_or(up, |began| clock.wall_time(began).max(up))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clock() -> CloudClock {
+        CloudClock::new(Arc::new(|| Timestamp::UNIX_EPOCH))
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        clock().wall_time(SimTime::from_millis(millis))
+    }
+
+    #[test]
+    fn certificate_expires_from_when_its_fault_began_or_its_api_server_started() {
+        let hour = EarlyExpiry::new(Duration::from_secs(3600)).begun(SimTime::from_millis(50_900));
+        assert_eq!(hour.expiry(at(10_000), &clock()), at(3_650_000));
+        assert_eq!(hour.expiry(at(90_000), &clock()), at(3_690_000));
+        let expired = EarlyExpiry::new(Duration::ZERO).begun(SimTime::from_millis(50_900));
+        assert_eq!(expired.expiry(at(10_000), &clock()), at(49_000));
+        assert_eq!(EarlyExpiry::new(Duration::MAX).expiry(at(10_000), &clock()), Timestamp::MAX);
+    }
+
+    #[test]
+    fn kubelet_is_silent_first_and_then_in_turn() {
+        let (down, up) = (Duration::from_secs(10), Duration::from_secs(30));
+        let flap = Flap::new(down, up).begun(SimTime::from_millis(5_000));
+        let phase = |now| flap.phase(at(2_000), &clock(), at(now));
+        let seconds = Duration::from_secs;
+        assert_eq!(phase(5_000), (true, seconds(10)));
+        assert_eq!(phase(14_999), (true, Duration::from_millis(1)));
+        assert_eq!(phase(15_000), (false, seconds(30)));
+        assert_eq!(phase(45_000), (true, seconds(10)));
+        assert_eq!(phase(1_000), (true, seconds(10)), "a clock that was set back");
+        assert_eq!(flap.phase(at(8_000), &clock(), at(12_000)), (true, seconds(6)), "a Node that came later");
+    }
+
+    proptest! {
+        /// Whoever looks again when a phase ends sees each phase, whatever the times are.
+        #[test]
+        fn a_phase_ends_when_it_says(
+            down in 1_000..100_000_u64, up in 1_000..100_000_u64, began in 0..1_000_000_u64, now in 0..9_000_000_u64,
+        ) {
+            let flap = Flap::new(Duration::from_millis(down), Duration::from_millis(up));
+            let flap = flap.begun(SimTime::from_millis(began));
+            let now = now.max(began);
+            let (is_silent, left) = flap.phase(at(0), &clock(), at(now));
+            let end = now + u64::try_from(left.as_millis()).expect("short");
+            prop_assert_eq!(flap.phase(at(0), &clock(), at(end - 1)).0, is_silent);
+            let next = if is_silent { (false, up) } else { (true, down) };
+            prop_assert_eq!(flap.phase(at(0), &clock(), at(end)), (next.0, Duration::from_millis(next.1)));
+        }
+    }
+}
