@@ -85,7 +85,10 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         | "exactly one distribution has to be set"
         | "exactly one of url and service has to be set"
         | "exactly one of down, error, latency and cutWatches has to be set"
-        | "exactly one of alarm and noLeader has to be set" => json!({}),
+        | "exactly one of alarm, noLeader, slow and hiddenMember has to be set"
+        | "exactly one of expiresIn and expired has to be set"
+        | "exactly one of noBackends, wrongBackends and reset has to be set" => json!({}),
+        "flap.up and flap.down must be at least 1s" => json!({"up": "999ms", "down": "1s"}),
         "exactly one action has to be set" | "exactly one of count, atLeast and atMost has to be set" => {
             json!({})
         }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    AFFECTED_MAX, ApiServerFault, CutWatches, Delay, ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect,
-    FaultMatch, FaultSpec, FaultyCondition, Hold, NoSettings, Outage, RequestError,
+    self, AFFECTED_MAX, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay, ERROR_CODES,
+    EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
+    LoadBalancerFault, NoSettings, Outage, RequestError,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, Budget, Effect, EtcdAlarm, FailureReason, Fault, Latency,
-    Matches, NodeCondition, Odds, Requirement, Selector, Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, Budget, EarlyExpiry, Effect, EtcdAlarm, FailureReason, Fault,
+    Flap, Latency, LoadBalancerTrouble, Matches, NodeCondition, Odds, Requirement, Selector, Stage, Symptom,
+    Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -21,6 +23,8 @@ use thiserror::Error;
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
+/// The shortest time for which a kubelet reports or is silent in turn. Each turn writes the Node.
+const FLAP_MIN: Duration = Duration::from_secs(1);
 
 /// A field of the spec that the schema would refuse.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -110,6 +114,10 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         hold,
         api_server,
         etcd,
+        certificate,
+        load_balancer,
+        wrong_provider_id,
+        flap,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
@@ -123,6 +131,10 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         hold.as_ref().map(|Hold { stage }| held(stage).map(Symptom::Held).map(afflict)),
         api_server.as_ref().map(|wanted| trouble(wanted).map(Symptom::ApiServer).map(afflict)),
         etcd.as_ref().map(|wanted| etcd_symptom(wanted).map(afflict)),
+        certificate.as_ref().map(|wanted| expiry(wanted).map(Symptom::Certificate).map(afflict)),
+        load_balancer.as_ref().map(|wanted| balancer(wanted).map(Symptom::LoadBalancer).map(afflict)),
+        wrong_provider_id.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::WrongProviderId))),
+        flap.as_ref().map(|wanted| flapping(wanted).map(Symptom::Flapping).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -187,14 +199,64 @@ fn trouble(wanted: &ApiServerFault) -> Result<ApiServerTrouble, Mistake> {
     Ok(ApiServerTrouble { verbs, resources: resources.clone(), kind: kind? })
 }
 
-fn etcd_symptom(EtcdFault { alarm, no_leader }: &EtcdFault) -> Result<Symptom, Mistake> {
-    match (alarm.as_str(), no_leader) {
-        ("", Some(NoSettings {})) => Ok(Symptom::EtcdWithoutLeader),
-        ("NoSpace", None) => Ok(Symptom::EtcdAlarm(EtcdAlarm::NoSpace)),
-        ("Corrupt", None) => Ok(Symptom::EtcdAlarm(EtcdAlarm::Corrupt)),
-        ("", None) | (_, Some(_)) => Err(mistake("effect.etcd", "", "exactly one of alarm and noLeader")),
-        (other, None) => Err(mistake("effect.etcd.alarm", other, "an alarm of etcd")),
+fn etcd_symptom(wanted: &EtcdFault) -> Result<Symptom, Mistake> {
+    let EtcdFault { alarm, no_leader, slow, hidden_member } = wanted;
+    let symptoms = [
+        Some(alarm.as_str()).filter(|alarm| !alarm.is_empty()).map(|alarm| match alarm {
+            "NoSpace" => Ok(Symptom::EtcdAlarm(EtcdAlarm::NoSpace)),
+            "Corrupt" => Ok(Symptom::EtcdAlarm(EtcdAlarm::Corrupt)),
+            other => Err(mistake("effect.etcd.alarm", other, "an alarm of etcd")),
+        }),
+        no_leader.as_ref().map(|NoSettings {}| Ok(Symptom::EtcdWithoutLeader)),
+        slow.as_ref().map(|Delay { duration: base, jitter }| {
+            let base = duration("effect.etcd.slow.duration", base)?;
+            let jitter = fraction("effect.etcd.slow.jitter", jitter)?.unwrap_or_default();
+            Ok(Symptom::EtcdSlow { base, jitter_per_million: per_million(jitter) })
+        }),
+        hidden_member.as_ref().map(|NoSettings {}| Ok(Symptom::EtcdMemberHidden)),
+    ];
+    let mut set = symptoms.into_iter().flatten();
+    let (Some(symptom), None) = (set.next(), set.next()) else {
+        return Err(mistake("effect.etcd", "", "exactly one of alarm, noLeader, slow and hiddenMember"));
+    };
+    symptom
+}
+
+fn expiry(CertificateFault { expires_in, expired }: &CertificateFault) -> Result<EarlyExpiry, Mistake> {
+    match (expires_in.as_str(), expired) {
+        ("", Some(NoSettings {})) => Ok(EarlyExpiry::new(Duration::ZERO)),
+        ("", None) | (_, Some(_)) => {
+            Err(mistake("effect.certificate", "", "exactly one of expiresIn and expired"))
+        }
+        (text, None) => duration("effect.certificate.expiresIn", text).map(EarlyExpiry::new),
     }
+}
+
+fn balancer(wanted: &LoadBalancerFault) -> Result<LoadBalancerTrouble, Mistake> {
+    let LoadBalancerFault { no_backends, wrong_backends, reset } = wanted;
+    let troubles = [
+        no_backends.as_ref().map(|NoSettings {}| Ok(LoadBalancerTrouble::NoBackends)),
+        wrong_backends.as_ref().map(|NoSettings {}| Ok(LoadBalancerTrouble::WrongBackends)),
+        reset.as_ref().map(|ConnectionReset { after, probability }| {
+            let after = duration("effect.loadBalancer.reset.after", after)?;
+            let probability = fraction("effect.loadBalancer.reset.probability", probability)?.unwrap_or(1.0);
+            Ok(LoadBalancerTrouble::Reset { after, per_million: per_million(probability) })
+        }),
+    ];
+    let mut set = troubles.into_iter().flatten();
+    let (Some(trouble), None) = (set.next(), set.next()) else {
+        let expected = "exactly one of noBackends, wrongBackends and reset";
+        return Err(mistake("effect.loadBalancer", "", expected));
+    };
+    trouble
+}
+
+fn flapping(v1alpha1::Flap { up, down }: &v1alpha1::Flap) -> Result<Flap, Mistake> {
+    let turn = |field, text: &str| {
+        let turn = duration(field, text)?;
+        if turn < FLAP_MIN { Err(mistake(field, text, "at least 1s")) } else { Ok(turn) }
+    };
+    Ok(Flap::new(turn("effect.flap.down", down)?, turn("effect.flap.up", up)?))
 }
 
 fn request_error(RequestError { code, probability }: &RequestError) -> Result<ApiServerTroubleKind, Mistake> {

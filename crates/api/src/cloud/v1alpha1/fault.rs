@@ -144,7 +144,8 @@ pub struct FaultMatch {
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
-         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd)].filter(set, set).size() == 1",
+         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
+         has(self.loadBalancer), has(self.wrongProviderID), has(self.flap)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -180,6 +181,19 @@ pub struct FaultEffect {
     /// The etcd of a workload cluster misbehaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdFault>,
+    /// The API server on a control plane machine presents a certificate that expires early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateFault>,
+    /// The load balancer of a workload cluster misbehaves. Such a fault is about Clusters, so fields of match that are
+    /// about machines fit nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<LoadBalancerFault>,
+    /// The Node of the machine has the provider ID of no machine. A machine that has a Node already is not hit.
+    #[serde(rename = "wrongProviderID", skip_serializing_if = "Option::is_none")]
+    pub wrong_provider_id: Option<NoSettings>,
+    /// The kubelet falls silent and comes back in turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flap: Option<Flap>,
 }
 
 /// An effect without settings.
@@ -267,21 +281,105 @@ pub struct ApiServerFault {
     pub resources: Vec<String>,
 }
 
-/// The etcd of a workload cluster misbehaves: exactly one of alarm and noLeader.
+/// The etcd of a workload cluster misbehaves: exactly one of alarm, noLeader, slow and hiddenMember.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::rule("has(self.alarm) != has(self.noLeader)", "exactly one of alarm and noLeader has to be set"),
+    schema::rule(
+        "[has(self.alarm), has(self.noLeader), has(self.slow), has(self.hiddenMember)].filter(set, set).size() == 1",
+        "exactly one of alarm, noLeader, slow and hiddenMember has to be set",
+    ),
 ]))]
 pub struct EtcdFault {
     /// The etcd members of control plane machines raise this alarm.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ETCD_ALARMS))]
     pub alarm: String,
-    /// The members cannot elect a leader. Such a fault is about Clusters, so fields of match that are about machines fit
-    /// nothing.
+    /// The members cannot elect a leader, as when the quorum is lost. Such a fault is about Clusters, so fields of match
+    /// that are about machines fit nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_leader: Option<NoSettings>,
+    /// All calls are answered late. Such a fault is about Clusters, so fields of match that are about machines fit
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow: Option<Delay>,
+    /// The member list omits the members of control plane machines. They work all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_member: Option<NoSettings>,
+}
+
+/// The API server on a control plane machine presents a certificate that expires early: exactly one of expiresIn and
+/// expired. The machines in service take the connections to the load balancer in turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "has(self.expiresIn) != has(self.expired)",
+        "exactly one of expiresIn and expired has to be set",
+    ),
+]))]
+pub struct CertificateFault {
+    /// The certificate expires after this time, from when the fault began, or from the start of the API server if that
+    /// is later.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub expires_in: String,
+    /// The certificate has expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expired: Option<NoSettings>,
+}
+
+/// The load balancer of a workload cluster misbehaves: exactly one of noBackends, wrongBackends and reset.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "[has(self.noBackends), has(self.wrongBackends), has(self.reset)].filter(set, set).size() == 1",
+        "exactly one of noBackends, wrongBackends and reset has to be set",
+    ),
+]))]
+pub struct LoadBalancerFault {
+    /// Open connections end, and new ones are accepted and closed at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_backends: Option<NoSettings>,
+    /// Open connections end, and new ones reach a server of another cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong_backends: Option<NoSettings>,
+    /// Connections break off. New ones work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset: Option<ConnectionReset>,
+}
+
+/// Connections break off.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["after"]))]
+pub struct ConnectionReset {
+    /// The time until a connection breaks, from when it began, or from when the fault hit the cluster if that is later.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub after: String,
+    /// The probability that a connection breaks, from 0 to 1; by default 1.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = JITTER_PATTERN))]
+    pub probability: String,
+}
+
+/// The kubelet falls silent and comes back in turn, beginning with silence.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["up", "down"], "x-kubernetes-validations" = [
+    schema::rule(
+        "duration(self.up) >= duration('1s') && duration(self.down) >= duration('1s')",
+        "flap.up and flap.down must be at least 1s",
+    ),
+]))]
+pub struct Flap {
+    /// How long the kubelet reports; at least 1s.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub up: String,
+    /// How long it is silent; at least 1s.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub down: String,
 }
 
 /// Requests are answered with an error.

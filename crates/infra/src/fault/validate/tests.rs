@@ -76,6 +76,30 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
     assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
+    let slow = Symptom::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
+    assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), afflict(slow));
+    assert_eq!(effect(json!({ "etcd": { "hiddenMember": {} } })), afflict(Symptom::EtcdMemberHidden));
+    for (expiry, seconds) in [
+        (json!({ "expiresIn": "72h" }), 259_200),
+        (json!({ "expiresIn": "0s" }), 0),
+        (json!({ "expired": {} }), 0),
+    ] {
+        let early = EarlyExpiry::new(Duration::from_secs(seconds));
+        assert_eq!(effect(json!({ "certificate": expiry })), afflict(Symptom::Certificate(early)));
+    }
+    let reset = |per_million| LoadBalancerTrouble::Reset { after: Duration::from_secs(5), per_million };
+    for (trouble, expected) in [
+        (json!({ "noBackends": {} }), LoadBalancerTrouble::NoBackends),
+        (json!({ "wrongBackends": {} }), LoadBalancerTrouble::WrongBackends),
+        (json!({ "reset": { "after": "5s" } }), reset(1_000_000)),
+        (json!({ "reset": { "after": "5s", "probability": "0.1" } }), reset(100_000)),
+    ] {
+        let expected = afflict(Symptom::LoadBalancer(expected));
+        assert_eq!(effect(json!({ "loadBalancer": trouble })), expected);
+    }
+    assert_eq!(effect(json!({ "wrongProviderID": {} })), afflict(Symptom::WrongProviderId));
+    let flap = Flap::new(Duration::from_secs(10), Duration::from_secs(30));
+    assert_eq!(effect(json!({ "flap": { "up": "30s", "down": "10s" } })), afflict(Symptom::Flapping(flap)));
     for (name, alarm) in ETCD_ALARMS.into_iter().zip([EtcdAlarm::NoSpace, EtcdAlarm::Corrupt]) {
         assert_eq!(effect(json!({ "etcd": { "alarm": name } })), afflict(Symptom::EtcdAlarm(alarm)));
     }
@@ -174,7 +198,43 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         ),
         (
             json!({ "effect": { "etcd": {} } }),
-            r#"spec.effect.etcd: "" is not exactly one of alarm and noLeader"#,
+            r#"spec.effect.etcd: "" is not exactly one of alarm, noLeader, slow and hiddenMember"#,
+        ),
+        (
+            json!({ "effect": { "etcd": { "alarm": "Corrupt", "hiddenMember": {} } } }),
+            r#"spec.effect.etcd: "" is not exactly one of alarm, noLeader, slow and hiddenMember"#,
+        ),
+        (
+            json!({ "effect": { "etcd": { "slow": { "duration": "1s", "jitter": "-1" } } } }),
+            r#"spec.effect.etcd.slow.jitter: "-1" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": { "certificate": { "expiresIn": "1h", "expired": {} } } }),
+            r#"spec.effect.certificate: "" is not exactly one of expiresIn and expired"#,
+        ),
+        (
+            json!({ "effect": { "certificate": { "expiresIn": "-1h" } } }),
+            r#"spec.effect.certificate.expiresIn: "-1h" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "loadBalancer": { "noBackends": {}, "wrongBackends": {} } } }),
+            r#"spec.effect.loadBalancer: "" is not exactly one of noBackends, wrongBackends and reset"#,
+        ),
+        (
+            json!({ "effect": { "loadBalancer": { "reset": { "after": "5" } } } }),
+            r#"spec.effect.loadBalancer.reset.after: "5" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "loadBalancer": { "reset": { "after": "5s", "probability": "2" } } } }),
+            r#"spec.effect.loadBalancer.reset.probability: "2" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": { "flap": { "up": "30s", "down": "999ms" } } }),
+            r#"spec.effect.flap.down: "999ms" is not at least 1s"#,
+        ),
+        (
+            json!({ "effect": { "flap": { "up": "", "down": "1s" } } }),
+            r#"spec.effect.flap.up: "" is not a duration such as 90s"#,
         ),
         (
             json!({ "effect": { "etcd": { "alarm": "Fire" } } }),
