@@ -45,6 +45,21 @@ async fn machine_that_does_not_join_is_replaced() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn control_plane_machine_with_an_expiring_certificate_is_replaced() -> anyhow::Result<()> {
+    let scope = Scope::new("expired-certificates").await?;
+    let cluster = scope
+        .plain_with(CLUSTER, Shape::new(1, 1), |object| match object["kind"].as_str() {
+            Some("Cluster") => object["spec"]["paused"] = json!(true),
+            Some("KubeadmControlPlane") => {
+                object["spec"]["rollout"] = json!({"before": {"certificatesExpiryDays": 7}});
+            }
+            _ => {}
+        })
+        .await?;
+    run(scope, cluster, "expired-certificates", (1, 1)).await
+}
+
+#[tokio::test]
 async fn control_plane_is_not_available_while_etcd_has_no_space() -> anyhow::Result<()> {
     of_class("etcd-alarm", Shape::new(1, 1), (1, 1)).await
 }
