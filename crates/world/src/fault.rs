@@ -46,7 +46,18 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "etcd": { "alarm": "NoSpace" } }),
     ];
     let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
-    let mut on_machines = on_machines.into_iter().chain(holds);
+    let newer = [
+        json!({ "wrongProviderID": {} }),
+        json!({ "flap": { "up": "7s", "down": "3s" } }),
+        json!({ "certificate": { "expired": {} } }),
+        json!({ "certificate": { "expiresIn": "72h" } }),
+        json!({ "loadBalancer": { "noBackends": {} } }),
+        json!({ "loadBalancer": { "wrongBackends": {} } }),
+        json!({ "loadBalancer": { "reset": { "after": "4s", "probability": "0.5" } } }),
+        json!({ "etcd": { "slow": { "duration": "2s", "jitter": "1" } } }),
+        json!({ "etcd": { "hiddenMember": {} } }),
+    ];
+    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
