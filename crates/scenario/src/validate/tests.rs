@@ -170,6 +170,7 @@ fn a_wrong_selector_is_told() {
 fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
     let library = [
         include_str!("../../../../config/scenarios/api-server-errors.yaml"),
+        include_str!("../../../../config/scenarios/expired-certificates.yaml"),
         include_str!("../../../../config/scenarios/quota.yaml"),
         include_str!("../../../../config/scenarios/silent-machine.yaml"),
         include_str!("../../../../config/scenarios/zone-loss.yaml"),
