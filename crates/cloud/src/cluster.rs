@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::{Affliction, Endpoint, Hardware};
+use nephele_engine::{Affliction, Endpoint, Hardware, Leaked, SimTime};
 use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -466,6 +466,29 @@ impl Cluster {
         if state.backends != names {
             state.backends = names;
             self.set_backends(&state);
+        }
+    }
+
+    /// The instance of a machine leaked. Its addresses stay in use.
+    pub(crate) fn on_leaked(&self, name: &str, since: SimTime, addresses: &[String]) {
+        self.state.lock().allocations.leak(name, since, addresses);
+    }
+
+    /// A leaked instance was deleted.
+    pub(crate) fn on_leaked_deleted(&self, name: &str, since: SimTime) {
+        self.state.lock().allocations.release_leaked(name, since);
+    }
+
+    /// Sets all leaked instances of the cluster.
+    pub(crate) fn set_leaked(&self, leaked: &[Leaked]) {
+        let mut state = self.state.lock();
+        let is_there = |(name, since): &(String, SimTime)| {
+            leaked.iter().any(|leaked| leaked.id.name == *name && leaked.since == *since)
+        };
+        let gone: Vec<_> = state.allocations.leaked().filter(|key| !is_there(key)).cloned().collect();
+        gone.iter().for_each(|(name, since)| state.allocations.release_leaked(name, *since));
+        for Leaked { id, since, addresses, .. } in leaked {
+            state.allocations.leak(&id.name, *since, addresses);
         }
     }
 

@@ -6,6 +6,7 @@ use nephele_engine::{Fault, FaultPhase, FaultRecord, Request, ResourceId, Verb};
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
+use crate::leak::LeakedInstance;
 
 /// What a fault has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct FaultObservation {
     pub last_hits: Vec<FaultHit>,
     /// The machines and clusters that it afflicts, in order.
     pub affected: Vec<Affected>,
+    /// The leaked instances that are deleted with it, see [`Cloud::observe_leaked_by`].
+    pub leaked: Vec<LeakedInstance>,
 }
 
 /// A machine or a cluster that a fault afflicts.
@@ -72,6 +75,8 @@ pub struct FaultHistory {
     pub hits: u64,
     /// The machines and clusters that it afflicted.
     pub affected: Vec<Affected>,
+    /// The leaked instances that are deleted with it.
+    pub leaked: Vec<LeakedInstance>,
 }
 
 impl Cloud {
@@ -85,14 +90,18 @@ impl Cloud {
         fault: Fault,
         history: Option<FaultHistory>,
     ) -> Result<(), CallError> {
-        let (record, affected) = match history {
-            None => (FaultRecord { began: self.now(), matched: 0, hits: 0 }, Vec::new()),
-            Some(FaultHistory { began, matched, hits, affected }) => {
-                (FaultRecord { began: self.clock().at(began), matched, hits }, affected)
-            }
+        let new = || FaultHistory {
+            began: self.clock().wall_time(self.now()),
+            matched: 0,
+            hits: 0,
+            affected: Vec::new(),
+            leaked: Vec::new(),
         };
+        let FaultHistory { began, matched, hits, affected, leaked } = history.unwrap_or_else(new);
+        let record = FaultRecord { began: self.clock().at(began), matched, hits };
         let afflicted = affected.iter().map(Affected::resource).collect();
-        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted })
+        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
+        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted, leaked })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -112,6 +121,7 @@ impl Cloud {
     /// What a fault has done. None if it does not exist.
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
+        let leaked = self.observe_leaked_by(id);
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected) = self.look(|engine| {
             let state = engine.fault(&id)?;
@@ -130,6 +140,7 @@ impl Cloud {
             hits: record.hits,
             last_hits: last_hits.iter().rev().map(hit).collect(),
             affected,
+            leaked,
         })
     }
 }

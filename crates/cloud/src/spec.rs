@@ -9,7 +9,9 @@ use nephele_engine::{DrawKey, Endpoint, Hardware};
 use nephele_pki::Authority;
 
 use crate::cidr;
+use crate::clock::ClockObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+use crate::leak::LeakedInstance;
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +138,15 @@ pub struct Allocation {
     pub ordinal: Option<u32>,
 }
 
+/// What was published about a catalog before a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormerCatalog {
+    /// Its clock. None if it was never changed.
+    pub clock: Option<ClockObservation>,
+    /// Its leaked instances.
+    pub leaked: Vec<LeakedInstance>,
+}
+
 /// A cluster that was published before a restart, or by somebody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerCluster {
@@ -167,6 +178,12 @@ pub struct FormerMachine {
 }
 
 impl Allocation {
+    /// Its addresses in networks, without names.
+    pub(crate) fn ip_addresses(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.addresses.iter().filter(|address| address.kind.ends_with("IP"));
+        addresses.map(|address| address.address.as_str())
+    }
+
     /// The key of its draws in the engine.
     pub(crate) fn draw_key(&self) -> Option<DrawKey> {
         Some(DrawKey { set: self.set.clone(), ordinal: self.ordinal? })

@@ -6,10 +6,12 @@ use crate::catalog::Hardware;
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
+use crate::leak::Leaked;
 use crate::resource::{
     Deletion, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
 };
 use crate::time::SimTime;
+use crate::usage::Footprint;
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
@@ -61,6 +63,18 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     });
 }
 
+pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
+    let Leaked { id, since, fault, addresses: _, footprint } = leaked;
+    let Footprint { zone, catalog, instance_type, processors } = footprint;
+    hash.id(id);
+    hash.time(*since);
+    hash.text(fault);
+    hash.text(catalog);
+    hash.list(zone, |hash, zone| hash.text(zone));
+    hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
+    hash.number(u64::from(*processors));
+}
+
 /// A part of a resource that changes by itself over time.
 enum Passing<'a> {
     Stage(&'a Progress),
@@ -79,6 +93,8 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         endpoint,
         owner,
         labels,
+        // They decide nothing.
+        addresses: _,
         stages,
         deletion,
     } = spec;

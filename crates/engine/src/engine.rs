@@ -8,10 +8,11 @@ use crate::census::Census;
 use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
-use crate::digest::write_resource;
+use crate::digest::{write_leaked, write_resource};
 use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
+use crate::leak::Leaks;
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
@@ -31,6 +32,8 @@ pub struct Engine {
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources, with what they take up. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
+    /// The leaked instances. They take up room as if they were in `resources`.
+    pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     usage: Usage,
@@ -56,6 +59,7 @@ impl Engine {
             clocks: Clocks::new(),
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
+            leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
             waiting: Lines::default(),
@@ -79,6 +83,10 @@ impl Engine {
         let (outcome, lost) = match hit {
             Some(Strike::Instead(outcome)) => (outcome, None),
             Some(Strike::After(error)) => (self.carry_out(&operation, &mut events), Some(error)),
+            Some(Strike::Leak(fault)) => {
+                self.leak(now, operation.request.target(), &fault, &mut events);
+                (Outcome::Accepted, None)
+            }
             None => (self.carry_out(&operation, &mut events), None),
         };
         let is_answered_read = outcome == Outcome::Accepted && operation.request.is_read();
@@ -116,10 +124,16 @@ impl Engine {
         if self.faults.is_empty() {
             return Verdict::default();
         }
+        // The only request that lets an instance leak is its deletion.
+        let has_room_to_leak = match &operation.request {
+            Request::Delete(id) => self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id())),
+            _ => false,
+        };
         let Self { resources, faults, config, catalogs, seed, clocks, .. } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Verdict::default();
         };
+        let can_leak = verb == Verb::DeleteInstance && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
@@ -127,7 +141,8 @@ impl Engine {
         };
         let subject = Subject { spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(spec);
-        faults.strike(&Call { verb, caller: &operation.caller, subject, at: operation.at }, setting.seed)
+        let call = Call { verb, caller: &operation.caller, subject, can_leak, at: operation.at };
+        faults.strike(&call, setting.seed)
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
@@ -185,10 +200,16 @@ impl Engine {
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog, clock } => {
+            Request::PutCatalog { id, catalog, clock, leaked } => {
+                if !self.catalogs.contains_key(id) {
+                    events.extend(self.adopt_leaked(now, leaked));
+                }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref()))
             }
-            Request::PutFault { id, fault, record, afflicted } => {
+            Request::PutFault { id, fault, record, afflicted, leaked } => {
+                if self.faults.get(id).is_none() {
+                    events.extend(self.adopt_leaked(now, leaked));
+                }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 Ok(self.put_fault(now, id, fault, record, afflicted, events))
             }
@@ -200,6 +221,11 @@ impl Engine {
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
             Request::Delete(id) => Ok(self.delete(now, id, events)),
+            Request::DeleteLeaked(catalog) => {
+                let leaked: Vec<_> = self.leaked(catalog).cloned().collect();
+                events.extend(self.delete_leaked(now, &leaked));
+                Ok(if leaked.is_empty() { Outcome::AlreadyDone } else { Outcome::Accepted })
+            }
         }
     }
 
@@ -356,12 +382,16 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both. The journal, generations, reservations, the lines for room, the
+    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations, reservations, the lines for room, the
     /// catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
         hash.list(self.resources.values(), write_resource);
+        // A cloud without leaked instances keeps the digest of earlier releases.
+        if !self.leaks.is_empty() {
+            hash.list(self.leaks.values(), write_leaked);
+        }
         hash.finish()
     }
 
@@ -412,8 +442,8 @@ impl Engine {
             let outcome = ensure(existing, spec)?;
             let now = Footprint::of(existing);
             if now != before {
-                self.usage.give_back(&spec.id, &before);
-                self.usage.take(&spec.id, &now);
+                self.give_back(&spec.id, &before);
+                self.take(&spec.id, &now);
             }
             return Ok(outcome);
         }
@@ -468,7 +498,7 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         self.waiting.leave(id);
-        self.usage.take(id, footprint);
+        self.take(id, footprint);
         self.reserved.insert(id.clone(), footprint.clone());
         Outcome::Accepted
     }
@@ -476,17 +506,33 @@ impl Engine {
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
     fn give_up(&mut self, id: &ResourceId) -> bool {
         let Some(footprint) = self.reserved.remove(id) else { return false };
-        self.usage.give_back(id, &footprint);
+        self.give_back(id, &footprint);
         true
     }
 
+    /// Counts what a resource takes up.
+    pub(crate) fn take(&mut self, id: &ResourceId, footprint: &Footprint) {
+        self.usage.take(id, footprint);
+    }
+
+    /// Releases what a resource took up.
+    pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
+        self.usage.give_back(id, footprint);
+    }
+
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
-        if self.catalogs.remove(id).is_some() {
+        if self.catalogs.contains_key(id) {
+            // Afterwards nobody could ask for their deletion.
+            let leaked: Vec<_> = self.leaked(id).cloned().collect();
+            events.extend(self.delete_leaked(now, &leaked));
+            self.catalogs.remove(id);
             self.forget_clock(now, id);
             return Outcome::Accepted;
         }
         if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
             events.extend(self.heal(now, &id.name, &afflicted));
+            let leaked: Vec<_> = self.leaked_by(id).cloned().collect();
+            events.extend(self.delete_leaked(now, &leaked));
             return Outcome::Accepted;
         }
         let Some(resource) = self.resources.get(id) else {
@@ -517,7 +563,7 @@ impl Engine {
         reschedule(&mut self.deadlines, None, &resource);
         self.give_up(&resource.spec.id);
         self.waiting.leave(&resource.spec.id);
-        self.usage.take(&resource.spec.id, &Footprint::of(&resource));
+        self.take(&resource.spec.id, &Footprint::of(&resource));
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
@@ -551,12 +597,22 @@ impl Engine {
             return events;
         }
         let generation = resource.generation + 1;
-        self.usage.give_back(id, &Footprint::of(resource));
-        self.census.remove(resource);
-        self.resources.remove(id);
+        let footprint = Footprint::of(resource);
+        self.take_out(id);
+        self.give_back(id, &footprint);
+        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+    }
+
+    /// Removes a resource. The room that it takes up stays taken.
+    pub(crate) fn take_out(&mut self, id: &ResourceId) -> Option<Resource> {
+        let resource = self.resources.remove(id)?;
+        if let Some(deadline) = resource.next_deadline() {
+            self.deadlines.remove(&(deadline, id.clone()));
+        }
+        self.census.remove(&resource);
         self.faults.forget(id);
         self.forget_backend(id);
-        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+        Some(resource)
     }
 }
 

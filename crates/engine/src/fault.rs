@@ -67,6 +67,8 @@ pub enum Effect {
     },
     /// An operation takes longer. A caller that asks before the delay is over is told to come back.
     Delay(Latency),
+    /// The cloud says that an instance is deleted, and it still exists, see [`crate::Leaked`].
+    Leak,
     /// Something is wrong with resources.
     Afflict(Affliction),
     /// Something is wrong with resources, and the cloud refuses an operation.
@@ -84,7 +86,7 @@ impl Effect {
     pub fn affliction(&self) -> Option<&Affliction> {
         match self {
             Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
-            Self::Fail { .. } | Self::Delay(_) => None,
+            Self::Fail { .. } | Self::Delay(_) | Self::Leak => None,
         }
     }
 }
@@ -237,6 +239,8 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
     pub(crate) subject: Subject<'a>,
+    /// Whether the instance can leak: there is a bound on how many of a catalog are leaked.
+    pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
 }
 
@@ -267,6 +271,8 @@ pub(crate) enum Strike {
     Instead(Outcome),
     /// The operation is carried out, and the caller gets this answer if it succeeds.
     After(CloudError),
+    /// The instance leaks, because of the fault of this name.
+    Leak(String),
 }
 
 impl FaultState {
@@ -410,6 +416,7 @@ impl FaultState {
         let Matches { operations, callers, .. } = &self.fault.matches;
         let is_meant = match &self.fault.effect {
             Effect::Afflict(_) => false,
+            Effect::Leak => call.verb == Verb::DeleteInstance && call.can_leak,
             _ if !operations.is_empty() => operations.contains(&call.verb),
             // What runs in a zone that is out of service can be deleted.
             Effect::Outage { .. } => call.verb == Verb::CreateInstance,
@@ -439,6 +446,7 @@ impl FaultState {
         };
         match &self.fault.effect {
             Effect::Afflict(_) => None,
+            Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
             Effect::Outage { retry_after, .. } => {
                 let error = error(FailureReason::Unavailable, "", *retry_after);
                 Some(Strike::Instead(Outcome::Refused(error)))

@@ -45,6 +45,7 @@ mod fault;
 mod identity;
 mod journal;
 mod latency;
+mod leak;
 mod operation;
 mod quantile;
 mod replay;
@@ -67,6 +68,7 @@ pub use fault::{Budget, Effect, FailureReason, Fault, FaultPhase, FaultRecord, F
 pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind, StageName};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
+pub use leak::Leaked;
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request, Verb};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{

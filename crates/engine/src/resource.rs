@@ -38,6 +38,9 @@ pub struct ResourceSpec {
     pub owner: Option<ResourceId>,
     /// Labels for rules to match on.
     pub labels: BTreeMap<String, String>,
+    /// The addresses of an instance. The engine gives them no meaning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// The stages that it passes through until it is up.
     pub stages: Vec<StageSpec>,
     /// How long its deletion takes. None leaves that to its catalog.
@@ -72,6 +75,7 @@ impl ResourceSpec {
             endpoint: None,
             owner: None,
             labels: BTreeMap::new(),
+            addresses: Vec::new(),
             stages: Vec::new(),
             deletion: Some(Latency::ZERO),
         }

@@ -11,9 +11,11 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::identity::ResourceId;
+use crate::leak::Leaked;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
+use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
@@ -42,6 +44,9 @@ pub struct State {
     /// The clocks that were changed, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<NamedClock>,
+    /// The leaked instances, ordered by name and by when they leaked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaked: Vec<Leaked>,
 }
 
 /// A catalog with its name.
@@ -100,6 +105,7 @@ impl Engine {
             reserved: reserved.collect(),
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
+            leaked: self.leaks.values().cloned().collect(),
             clocks: self
                 .clocks
                 .iter()
@@ -113,7 +119,8 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks } = state;
+        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks, leaked } =
+            state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -143,6 +150,7 @@ impl Engine {
         for (id, footprint) in reserved {
             engine.reserve(&id, &footprint);
         }
+        engine.adopt_leaked(SimTime::default(), &leaked);
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
         engine.waiting = Lines::of_waiters(waiting);

@@ -203,6 +203,7 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         fault: Box::new(fault_of),
         record: state.record,
         afflicted: afflicted_before,
+        leaked: Vec::new(),
     };
     ask(&mut after, at(9), put).unwrap();
     // Adopted in another order.

@@ -31,6 +31,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         fault: Box::new(fault_of),
         record: began(SimTime::from_millis(u64::MAX)),
         afflicted: Vec::new(),
+        leaked: Vec::new(),
     }
 }
 
@@ -298,7 +299,13 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
     let fault_of = Fault { budget, ..failing(Matches::default()) };
     let mut engine = engine();
     let record = FaultRecord { began: at(10), matched: 4, hits: 2 };
-    let put = Request::PutFault { id: fault("f"), fault: Box::new(fault_of), record, afflicted: Vec::new() };
+    let put = Request::PutFault {
+        id: fault("f"),
+        fault: Box::new(fault_of),
+        record,
+        afflicted: Vec::new(),
+        leaked: Vec::new(),
+    };
     ask(&mut engine, at(50), put.clone()).unwrap();
     assert_eq!(ask(&mut engine, at(51), put), Ok(Outcome::AlreadyDone));
     let answers = ["a", "b"].map(|name| ask(&mut engine, at(52), create(name)).is_ok());
@@ -320,6 +327,7 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
         3 => affliction().prop_map(Effect::Afflict),
         1 => affliction().prop_map(|affliction| Effect::Outage { affliction, retry_after: Duration::from_secs(5) }),
         1 => (0u64..9_000).prop_map(|millis| Effect::Delay(Latency::Fixed(Duration::from_millis(millis)))),
+        2 => Just(Effect::Leak),
     ]
 }
 
@@ -356,7 +364,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 /// Requests about four machines, a load balancer and two faults, in order of time.
 pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request =
-        (prop::sample::select(NAMES.to_vec()), 0..9u8, any_fault()).prop_map(|(name, which, fault_of)| {
+        (prop::sample::select(NAMES.to_vec()), 0..10u8, any_fault()).prop_map(|(name, which, fault_of)| {
             let fault_name = if name < "c" { "one" } else { "two" };
             match which {
                 0 | 1 => Request::Create(machine(name, &Latency::Fixed(Duration::from_secs(3)))),
@@ -366,6 +374,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 5 => register("lb", name, "vm"),
                 6 => deregister("lb", name),
                 7 => put(fault_name, fault_of),
+                8 => Request::DeleteLeaked(ResourceId::catalog("default", "")),
                 _ => Request::Delete(fault(fault_name)),
             }
         });
@@ -431,7 +440,7 @@ proptest! {
             hit += 1;
         }
         let keeps = match fault_of.effect {
-            Effect::Fail { .. } => hits == hit,
+            Effect::Fail { .. } | Effect::Leak => hits == hit,
             // A delayed call may ask several times.
             Effect::Delay(_) => hits <= hit,
             // Resources are hit, too.
@@ -481,8 +490,10 @@ proptest! {
                     other => other.target().name.clone(),
                 };
                 if request.target().kind != fault("f").kind {
+                    // Its answer says whether something leaked.
+                    let about_all = matches!(request, Request::DeleteLeaked(_));
                     let answer = ask(&mut engine, now, request);
-                    answers.extend((about != named).then_some(answer));
+                    answers.extend((about != named && !about_all).then_some(answer));
                 }
             }
             answers

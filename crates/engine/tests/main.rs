@@ -5,6 +5,7 @@ mod clocks;
 mod cloud;
 mod faults;
 mod latencies;
+mod leaks;
 mod properties;
 mod rooms;
 mod rules;

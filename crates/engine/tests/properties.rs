@@ -78,6 +78,7 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 13 => Request::Delete(load_balancer(balancer_of(stage))),
                 8 => Request::PutCatalog {
                     clock: None,
+                    leaked: Vec::new(),
                     id: ResourceId::catalog(spec.id.account, ""),
                     catalog: Box::new(Catalog {
                         instance_types: vec![instance_type(stage)],
@@ -645,7 +646,7 @@ proptest! {
                         name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
                     });
                     let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
-                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None }).unwrap();
+                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None, leaked: Vec::new() }).unwrap();
                     is_there = true;
                 }
                 1 => {

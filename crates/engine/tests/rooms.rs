@@ -33,6 +33,7 @@ fn put(limits: Limits) -> Request {
     let instance_types = TYPES.map(instance_type).into();
     Request::PutCatalog {
         clock: None,
+        leaked: Vec::new(),
         id: catalog_id(),
         catalog: Box::new(Catalog { instance_types, limits, ..Catalog::default() }),
     }
@@ -269,7 +270,12 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(&mut engine, at(0), Request::Create(spec("a"))).unwrap();
     let default = ResourceId::catalog(id("m").account, Catalog::DEFAULT);
     let catalog = Box::new(Catalog { limits: instances(1), ..Catalog::default() });
-    ask(&mut engine, at(1), Request::PutCatalog { id: default.clone(), catalog, clock: None }).unwrap();
+    ask(
+        &mut engine,
+        at(1),
+        Request::PutCatalog { id: default.clone(), catalog, clock: None, leaked: Vec::new() },
+    )
+    .unwrap();
     ask(&mut engine, at(1), Request::Create(spec("b"))).unwrap_err();
     // Without the catalog there is no limit.
     ask(&mut engine, at(2), Request::Delete(default)).unwrap();

@@ -270,7 +270,11 @@ fn catalog(instance_types: &[&str]) -> Catalog {
 
 fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
     let id = ResourceId::catalog(id("m").account, name);
-    let put = ask(engine, at(0), Request::PutCatalog { id, catalog: Box::new(catalog), clock: None });
+    let put = ask(
+        engine,
+        at(0),
+        Request::PutCatalog { id, catalog: Box::new(catalog), clock: None, leaked: Vec::new() },
+    );
     assert_eq!(put, Ok(Outcome::Accepted));
 }
 
@@ -455,7 +459,7 @@ fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
     let catalog_id = ResourceId::catalog(id("m").account, "north");
     let create = Request::Create(ResourceSpec { id: catalog_id.clone(), ..machine("m", &fixed(1)) });
     assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(catalog_id)));
-    let put = Request::PutCatalog { id: id("m"), catalog: Box::default(), clock: None };
+    let put = Request::PutCatalog { id: id("m"), catalog: Box::default(), clock: None, leaked: Vec::new() };
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
@@ -1021,7 +1025,10 @@ fn operation_is_called_what_clouds_call_it() {
     assert_eq!(verb(deregister("m", "n")), "DeregisterBackend");
     let catalog = ResourceId::catalog("default", "north");
     assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
-    assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default(), clock: None }), "PutCatalog");
+    assert_eq!(
+        verb(Request::PutCatalog { id: catalog, catalog: Box::default(), clock: None, leaked: Vec::new() }),
+        "PutCatalog"
+    );
 }
 
 #[test]

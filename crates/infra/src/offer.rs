@@ -53,6 +53,7 @@ fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
         seed: _,
         latency: _,
         clock: _,
+        leaked_instances: _,
     } = spec;
     (regions, instance_types, images)
 }

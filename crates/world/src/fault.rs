@@ -46,7 +46,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "etcd": { "alarm": "NoSpace" } }),
     ];
     let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
-    let mut on_machines = on_machines.into_iter().chain(holds);
+    // It has no operations either: it is about deletions.
+    let leak = json!({ "leak": {} });
+    let mut on_machines = on_machines.into_iter().chain(holds).chain([leak]);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),

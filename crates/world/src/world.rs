@@ -43,7 +43,7 @@ use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
-use crate::settled::{Asked, shares_endpoint, unsettled};
+use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
 
@@ -284,7 +284,8 @@ impl<'a> World<'a> {
                 let quotas =
                     json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
                 let capacity = stock.map(|count| json!([{ "count": count }]));
-                self.change_cloud(&key(cluster).0, &json!({ "quotas": quotas, "capacity": capacity })).await;
+                let spec = json!({ "quotas": quotas, "capacity": capacity, "leakedInstances": "Keep" });
+                self.change_cloud(&key(cluster).0, &spec).await;
             }
             Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
                 let namespace = key(cluster).0;
@@ -415,14 +416,16 @@ impl<'a> World<'a> {
         self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
     }
 
-    /// Removes all limits and slow deletions, and lets all clocks go on at their usual rate.
+    /// Removes all limits, slow deletions and leaked instances, and lets all clocks go on at their usual rate.
     async fn lift(&mut self) {
         for cluster in 0..2 {
             let namespace = key(cluster).0;
             let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
             if cloud.expect("an answer").is_some() {
                 let clock = json!({ "rate": null, "paused": null });
-                let spec = json!({ "quotas": null, "capacity": null, "clock": clock, "latency": null });
+                let spec = json!({
+                    "quotas": null, "capacity": null, "clock": clock, "latency": null, "leakedInstances": "Delete",
+                });
                 self.change_cloud(&namespace, &spec).await;
             }
         }
@@ -663,7 +666,13 @@ impl<'a> World<'a> {
             Scope::Nothing => false,
         };
         let asked = self.asked.values().filter(in_scope);
-        asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope)).collect()
+        let missing = asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope));
+        // A manager of some objects does not see all machines of a cloud.
+        let clouds = if self.scope == Scope::All { seen.clouds.as_slice() } else { &[] };
+        let is_still = |namespace: &str| {
+            self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused)
+        };
+        missing.chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still))).collect()
     }
 
     fn api_in<K>(&self, namespace: &str) -> Api<K>

@@ -55,6 +55,13 @@ async fn health_check_holds_back_when_all_workers_fall_silent() -> anyhow::Resul
 }
 
 #[tokio::test]
+async fn instance_that_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
+    let scope = Scope::new("leak").await?;
+    let cluster = scope.plain(CLUSTER, Shape::new(1, 2)).await?;
+    run(scope, cluster, "leak", (1, 1)).await
+}
+
+#[tokio::test]
 async fn cluster_is_reachable_again_after_an_outage_of_its_load_balancer() -> anyhow::Result<()> {
     of_class("load-balancer-outage", Shape::new(1, 1), (1, 1)).await
 }

@@ -39,7 +39,7 @@ fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'st
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
     let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
-    if fault.effect.affliction().is_some() {
+    if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_)) {
         if let Some(operation) = fault.matches.operations.first() {
             return Err(mistake(
                 "match.operations",
@@ -110,6 +110,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         hold,
         api_server,
         etcd,
+        leak,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
@@ -123,6 +124,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         hold.as_ref().map(|Hold { stage }| held(stage).map(Symptom::Held).map(afflict)),
         api_server.as_ref().map(|wanted| trouble(wanted).map(Symptom::ApiServer).map(afflict)),
         etcd.as_ref().map(|wanted| etcd_symptom(wanted).map(afflict)),
+        leak.as_ref().map(|NoSettings {}| Ok(Effect::Leak)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
+use super::simulated_cloud::{LeakedInstance, NAME_PATTERN, PLACE_PATTERN};
 use crate::schema;
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
 
@@ -144,7 +144,8 @@ pub struct FaultMatch {
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
-         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd)].filter(set, set).size() == 1",
+         has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), \
+         has(self.leak)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -180,6 +181,11 @@ pub struct FaultEffect {
     /// The etcd of a workload cluster misbehaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdFault>,
+    /// The cloud says that an instance is deleted, and it still exists: it takes up room and costs money, and belongs to
+    /// nobody. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a
+    /// SimulatedCloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leak: Option<NoSettings>,
 }
 
 /// An effect without settings.
@@ -393,6 +399,12 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub affected: Vec<Affected>,
+    /// The instances of the built-in cloud that leaked because of it. They are deleted with it. Those of a SimulatedCloud
+    /// are in its status.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_instances: Vec<LeakedInstance>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

@@ -27,8 +27,8 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    Capacity, Gpu, Image, InstanceType, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
-    SimulatedCloudStatus, Zone,
+    Capacity, Gpu, Image, InstanceType, LEAKED_INSTANCES, LeakedInstance, LimitUsage, Quotas, Region,
+    SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

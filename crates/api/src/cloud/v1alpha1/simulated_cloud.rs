@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
+use super::fault::AFFECTED_MAX;
 use super::latency::CloudLatency;
 use crate::schema;
 
@@ -17,6 +18,8 @@ use crate::schema;
 pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// A name that is the value of a label of Nodes.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// What happens to leaked instances.
+pub const LEAKED_INSTANCES: [&str; 2] = ["Keep", "Delete"];
 /// A quantity of bytes greater than zero.
 const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
@@ -51,6 +54,12 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         type_ = "integer",
         json_path = ".status.waiting",
         description = "How many machines and load balancers wait for room"
+    ),
+    printcolumn(
+        name = "Leaked",
+        type_ = "integer",
+        json_path = ".status.leaked",
+        description = "Number of leaked instances"
     ),
     printcolumn(
         name = "Ready",
@@ -123,6 +132,11 @@ pub struct SimulatedCloudSpec {
     /// How fast time passes for the cloud's machines. By default as fast as real time.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub clock: CloudClock,
+    /// What happens to leaked instances, which the cloud has called deleted although they still exist. Keep, which is the
+    /// default, leaves them as they are. Delete deletes them as soon as the status lists them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = LEAKED_INSTANCES))]
+    pub leaked_instances: String,
 }
 
 /// Zones that are near each other.
@@ -279,10 +293,56 @@ pub struct SimulatedCloudStatus {
     /// Its clock, if it was ever changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<CloudClockStatus>,
+    /// How many of its instances are leaked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub leaked: Option<i64>,
+    /// Its leaked instances: the cloud has called them deleted, and they still exist. No more than a hundred leak.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_instances: Vec<LeakedInstance>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A leaked instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "cluster", "since"]))]
+pub struct LeakedInstance {
+    /// The name of its InMemoryMachine, which is gone. Another InMemoryMachine of this name has another instance.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The cluster of the InMemoryMachine. It may be gone.
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster: String,
+    /// Its instance type.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub instance_type: String,
+    /// Its zone.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub zone: String,
+    /// Its processors.
+    #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub vcpus: Option<i64>,
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(inner(length(min = 1, max = 63)))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub addresses: Vec<String>,
+    /// When the cloud called it deleted.
+    pub since: Option<MicroTime>,
+    /// The Fault that made it leak.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub fault: String,
 }
 
 /// How much of a quota or stock is used.

@@ -28,8 +28,17 @@ fn a_cloud_reads_back_as_it_was_written() {
                 "delete": { "empirical": { "values": ["20s", "21s"] } },
             },
             "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h" },
+            "leakedInstances": "Delete",
         },
-        "status": { "zones": 2, "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h0m0s" } },
+        "status": {
+            "zones": 2,
+            "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h0m0s" },
+            "leaked": 1,
+            "leakedInstances": [{
+                "name": "m", "cluster": "demo", "instanceType": "m.large", "zone": "sim-1a", "vCPUs": 2,
+                "addresses": ["10.1.2.3"], "since": "2026-01-02T03:04:05.006000Z", "fault": "leak",
+            }],
+        },
     });
     let cloud: SimulatedCloud = serde_json::from_value(written.clone()).expect("readable");
     let zones: Vec<_> =
