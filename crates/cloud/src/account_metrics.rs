@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nephele_engine::{Engine, Leaked};
+use nephele_engine::{Engine, Leaked, ResourceId, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGaugeVec, Opts};
+use prometheus::{CounterVec, IntGaugeVec, Opts};
 
+use crate::clock::CloudClock;
 use crate::driver::Driver;
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
@@ -23,31 +24,42 @@ type CloudName = (String, String);
 /// Reads the metrics of clouds.
 pub(crate) struct AccountMetrics {
     driver: Arc<Driver>,
+    clock: CloudClock,
     leaked: IntGaugeVec,
+    cost: CounterVec,
 }
 
 impl AccountMetrics {
-    pub(crate) fn new(driver: Arc<Driver>) -> Result<Self, prometheus::Error> {
+    pub(crate) fn new(driver: Arc<Driver>, clock: CloudClock) -> Result<Self, prometheus::Error> {
         let leaked = IntGaugeVec::new(
             Opts::new("nephele_leaked_instances", "Instances that still exist after they were deleted."),
             &["namespace", "cloud"],
         )?;
-        Ok(Self { driver, leaked })
+        let cost = CounterVec::new(
+            Opts::new("nephele_cloud_cost_total", "What the machines of a cloud have cost."),
+            &["namespace", "cloud"],
+        )?;
+        Ok(Self { driver, clock, leaked, cost })
     }
 }
 
 impl Collector for AccountMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        self.leaked.desc()
+        [self.leaked.desc(), self.cost.desc()].concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let leaked = self.driver.look(leaked);
+        let now = self.clock.now();
+        let (leaked, spent) = self.driver.look(|engine| (leaked(engine), spent(engine, now)));
         self.leaked.reset();
+        self.cost.reset();
         for ((namespace, cloud), count) in bounded(leaked) {
             self.leaked.with_label_values(&[namespace, cloud]).set(count);
         }
-        self.leaked.collect()
+        for ((namespace, cloud), total) in bounded(spent) {
+            self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
+        }
+        [self.leaked.collect(), self.cost.collect()].concat()
     }
 }
 
@@ -58,6 +70,13 @@ fn leaked(engine: &Engine) -> BTreeMap<CloudName, i64> {
         *counts.entry((id.account.clone(), footprint.catalog.clone())).or_default() += 1;
     }
     counts
+}
+
+/// What was spent for each cloud.
+fn spent(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, f64> {
+    let spent = engine.costs(now);
+    let name = |id: &ResourceId| (id.account.clone(), id.name.clone());
+    spent.map(|(id, spent)| (name(id), spent.total as f64 / 1e6)).collect()
 }
 
 /// The values of the first clouds, and the sum of the others.

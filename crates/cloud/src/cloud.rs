@@ -152,7 +152,7 @@ impl Cloud {
         };
         let lock_seconds = shared.metrics.engine_lock_seconds.clone();
         let driver = Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds));
-        let of_accounts = AccountMetrics::new(Arc::clone(&driver));
+        let of_accounts = AccountMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
         let registered = of_accounts.and_then(|metrics| registry.register(Box::new(metrics)));
         registered.map_err(StartError::Metrics)?;
         let inner = Arc::new(Inner {
@@ -275,9 +275,18 @@ impl Cloud {
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let mut making = self.inner.making.lock();
         for former in published {
-            let FormerMachine { id: machine, has_begun, zone, catalog, instance_type, hardware, allocation } =
-                former;
-            let footprint = Footprint { zone, catalog, instance_type, processors: hardware.processors() };
+            let FormerMachine {
+                id: machine,
+                has_begun,
+                zone,
+                catalog,
+                instance_type,
+                market,
+                hardware,
+                allocation,
+            } = former;
+            let processors = hardware.processors();
+            let footprint = Footprint { zone, catalog, instance_type, processors, market };
             let reserve = Request::Reserve { id: machine.resource(), footprint };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
@@ -443,10 +452,11 @@ impl Cloud {
         former: FormerCatalog,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let FormerCatalog { clock, leaked } = former;
+        let FormerCatalog { clock, leaked, cost } = former;
+        let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|former| former.record(self.clock()));
         let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
-        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked })
+        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost })
     }
 
     /// The clock of a catalog. None if it was never changed.
@@ -887,6 +897,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         zone: spec.zone.clone(),
         catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
+        market: spec.market,
         image: spec.image.clone(),
         labels: spec.labels.clone(),
         addresses: spec.allocation.ip_addresses().map(str::to_owned).collect(),

@@ -210,7 +210,8 @@ impl Cluster {
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
-            let fixed = |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone());
+            let fixed =
+                |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone(), spec.market);
             if fixed(&known.spec) != fixed(&spec) {
                 return Admission::Conflict;
             }
@@ -734,6 +735,7 @@ pub(crate) mod tests {
             region: None,
             catalog: String::new(),
             instance_type: None,
+            market: nephele_engine::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),

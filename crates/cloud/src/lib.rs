@@ -20,6 +20,7 @@ mod cidr;
 mod clock;
 mod cloud;
 mod cluster;
+mod cost;
 mod driver;
 mod error;
 mod fault;
@@ -47,6 +48,7 @@ mod usage;
 
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
+pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
@@ -54,8 +56,8 @@ pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::LeakedInstance;
 pub use nephele_engine::{
     Budget, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass, FailureReason, Fault,
-    FaultPhase, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches, Model, Odds,
-    Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Stock, Verb,
+    FaultPhase, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits, Market, Matches, Model,
+    Odds, Price, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Spent, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{DrawKey, Endpoint, Hardware};
+use nephele_engine::{DrawKey, Endpoint, Hardware, Market};
 use nephele_pki::Authority;
 
 use crate::cidr;
 use crate::clock::ClockObservation;
+use crate::cost::CostObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 use crate::leak::LeakedInstance;
 
@@ -100,6 +101,8 @@ pub struct MachineSpec {
     pub catalog: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
+    /// How it is paid for.
+    pub market: Market,
     /// Its hardware, as published before. The cloud chooses the hardware of a new machine.
     pub hardware: Option<Hardware>,
     /// The image that it booted from.
@@ -145,6 +148,8 @@ pub struct FormerCatalog {
     pub clock: Option<ClockObservation>,
     /// Its leaked instances.
     pub leaked: Vec<LeakedInstance>,
+    /// What its machines had cost.
+    pub cost: Option<CostObservation>,
 }
 
 /// A cluster that was published before a restart, or by somebody else.
@@ -171,6 +176,8 @@ pub struct FormerMachine {
     pub catalog: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
+    /// How it is paid for.
+    pub market: Market,
     /// Its hardware.
     pub hardware: Hardware,
     /// Its allocation.

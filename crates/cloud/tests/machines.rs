@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nephele_cloud::{
     Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
-    MachineId, MachineSpec, Role, Stage, StageObservation, StartUp,
+    MachineId, MachineSpec, Market, Role, Stage, StageObservation, StartUp,
 };
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
@@ -272,6 +272,7 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
             zone: None,
             catalog: "north".into(),
             instance_type: None,
+            market: Market::OnDemand,
             hardware: Hardware::default(),
             allocation: spec_of_machine.allocation.clone(),
         }));
@@ -357,6 +358,7 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         zone: None,
         catalog: String::new(),
         instance_type: None,
+        market: Market::OnDemand,
         hardware: Hardware::default(),
         allocation: Allocation::default(),
     };

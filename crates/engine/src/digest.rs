@@ -65,7 +65,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
 
 pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     let Leaked { id, since, fault, addresses: _, footprint } = leaked;
-    let Footprint { zone, catalog, instance_type, processors } = footprint;
+    let Footprint { zone, catalog, instance_type, processors, market } = footprint;
     hash.id(id);
     hash.time(*since);
     hash.text(fault);
@@ -73,6 +73,7 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.number(u64::from(*processors));
+    hash.text(market.as_str());
 }
 
 /// A part of a resource that changes by itself over time.
@@ -88,6 +89,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         zone,
         catalog,
         instance_type,
+        market,
         image,
         version,
         endpoint,
@@ -113,6 +115,10 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
             hash.text(what);
             hash.text(value);
         }
+    }
+    if !market.is_on_demand() {
+        hash.text("market");
+        hash.text(market.as_str());
     }
     if let Some(Endpoint { host, port }) = endpoint {
         hash.text("endpoint");

@@ -13,6 +13,7 @@ use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
+use crate::meter::{Cost, Meters};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
@@ -37,6 +38,7 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     usage: Usage,
+    pub(crate) meters: Meters,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
     census: Census,
@@ -62,6 +64,7 @@ impl Engine {
             leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
+            meters: Meters::new(),
             waiting: Lines::default(),
             faults: Faults::default(),
             census: Census::default(),
@@ -176,7 +179,7 @@ impl Engine {
     ) -> Result<Outcome, CloudError> {
         match request {
             Request::Create(spec) => {
-                let outcome = self.create(spec, None, now, &BTreeMap::new())?;
+                let outcome = self.create(now, spec, None, now, &BTreeMap::new())?;
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, false));
                 }
@@ -184,7 +187,7 @@ impl Engine {
             }
             Request::Adopt { spec, created, reached, hardware, deleting } => {
                 let is_there = self.resources.contains_key(&spec.id);
-                let outcome = self.create(spec, hardware.as_ref(), (*created).min(now), reached)?;
+                let outcome = self.create(now, spec, hardware.as_ref(), (*created).min(now), reached)?;
                 if let Some(since) = deleting.filter(|_| !is_there) {
                     self.begin_deletion(since.min(now), &spec.id);
                 }
@@ -200,11 +203,11 @@ impl Engine {
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog, clock, leaked } => {
+            Request::PutCatalog { id, catalog, clock, leaked, cost } => {
                 if !self.catalogs.contains_key(id) {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
-                Ok(self.put_catalog(now, id, catalog, clock.as_ref()))
+                Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
             Request::PutFault { id, fault, record, afflicted, leaked } => {
                 if self.faults.get(id).is_none() {
@@ -215,7 +218,7 @@ impl Engine {
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
-            Request::Reserve { id, footprint } => Ok(self.reserve(id, footprint)),
+            Request::Reserve { id, footprint } => Ok(self.reserve(now, id, footprint)),
             Request::Describe(id) if self.resources.contains_key(id) => Ok(Outcome::Accepted),
             Request::Describe(id) => Err(CloudError::NotFound(id.clone())),
             Request::Retry(id, stage) => self.retry(now, id, stage),
@@ -314,7 +317,7 @@ impl Engine {
         Settings { config: &self.config, catalogs: &self.catalogs, seed: &self.seed, clocks: &self.clocks }
     }
 
-    fn catalogs(&self) -> Catalogs<'_> {
+    pub(crate) fn catalogs(&self) -> Catalogs<'_> {
         Catalogs { config: &self.config, by_id: &self.catalogs }
     }
 
@@ -401,12 +404,20 @@ impl Engine {
         id: &ResourceId,
         catalog: &Catalog,
         former: Option<&ClockRecord>,
+        cost: Option<&Cost>,
     ) -> Outcome {
         if self.catalogs.get(id) == Some(catalog) {
             return Outcome::AlreadyDone;
         }
+        self.add_up(now, id);
         let before = self.catalogs.insert(id.clone(), catalog.clone());
+        let is_new = before.is_none();
         self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
+        if is_new {
+            self.begin_meter(now, id, cost);
+        } else {
+            self.reprice(now, id);
+        }
         Outcome::Accepted
     }
 
@@ -432,6 +443,7 @@ impl Engine {
 
     fn create(
         &mut self,
+        now: SimTime,
         spec: &ResourceSpec,
         known: Option<&Hardware>,
         created: SimTime,
@@ -440,17 +452,17 @@ impl Engine {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
             let before = Footprint::of(existing);
             let outcome = ensure(existing, spec)?;
-            let now = Footprint::of(existing);
-            if now != before {
-                self.give_back(&spec.id, &before);
-                self.take(&spec.id, &now);
+            let after = Footprint::of(existing);
+            if after != before {
+                self.take(now, &spec.id, &after);
+                self.give_back(now, &spec.id, &before);
             }
             return Ok(outcome);
         }
         let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
         let setting = self.settings().of(spec);
-        self.insert(Resource::new(spec.clone(), hardware, created, reached, setting));
+        self.insert(now, Resource::new(spec.clone(), hardware, created, reached, setting));
         Ok(Outcome::Accepted)
     }
 
@@ -490,34 +502,36 @@ impl Engine {
                 self.census.reach(stage);
             }
         }
-        self.insert(resource);
+        self.insert(SimTime::default(), resource);
     }
 
-    pub(crate) fn reserve(&mut self, id: &ResourceId, footprint: &Footprint) -> Outcome {
+    pub(crate) fn reserve(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) -> Outcome {
         if self.resources.contains_key(id) || self.reserved.contains_key(id) {
             return Outcome::AlreadyDone;
         }
         self.waiting.leave(id);
-        self.take(id, footprint);
+        self.take(now, id, footprint);
         self.reserved.insert(id.clone(), footprint.clone());
         Outcome::Accepted
     }
 
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
-    fn give_up(&mut self, id: &ResourceId) -> bool {
+    fn give_up(&mut self, now: SimTime, id: &ResourceId) -> bool {
         let Some(footprint) = self.reserved.remove(id) else { return false };
-        self.give_back(id, &footprint);
+        self.give_back(now, id, &footprint);
         true
     }
 
-    /// Counts what a resource takes up.
-    pub(crate) fn take(&mut self, id: &ResourceId, footprint: &Footprint) {
+    /// Counts what a resource takes up and costs.
+    pub(crate) fn take(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
         self.usage.take(id, footprint);
+        self.charge(now, id, footprint);
     }
 
     /// Releases what a resource took up.
-    pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
+    pub(crate) fn give_back(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
         self.usage.give_back(id, footprint);
+        self.discharge(now, id, footprint);
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
@@ -527,6 +541,7 @@ impl Engine {
             events.extend(self.delete_leaked(now, &leaked));
             self.catalogs.remove(id);
             self.forget_clock(now, id);
+            self.begin_meter(now, id, None);
             return Outcome::Accepted;
         }
         if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
@@ -538,7 +553,7 @@ impl Engine {
         let Some(resource) = self.resources.get(id) else {
             self.faults.forget(id);
             let waited = self.waiting.leave(id).is_some();
-            return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
+            return if self.give_up(now, id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
@@ -559,11 +574,11 @@ impl Engine {
         reschedule(deadlines, before, resource);
     }
 
-    fn insert(&mut self, resource: Resource) {
+    fn insert(&mut self, now: SimTime, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
-        self.give_up(&resource.spec.id);
+        self.take(now, &resource.spec.id, &Footprint::of(&resource));
+        self.give_up(now, &resource.spec.id);
         self.waiting.leave(&resource.spec.id);
-        self.take(&resource.spec.id, &Footprint::of(&resource));
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
@@ -599,7 +614,7 @@ impl Engine {
         let generation = resource.generation + 1;
         let footprint = Footprint::of(resource);
         self.take_out(id);
-        self.give_back(id, &footprint);
+        self.give_back(at, id, &footprint);
         vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
     }
 
@@ -671,11 +686,11 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { zone, stages, endpoint, .. } = &existing.spec;
+    let ResourceSpec { zone, stages, endpoint, market, .. } = &existing.spec;
     let made_from = |spec: &ResourceSpec| {
         (spec.id.kind == ResourceKind::Instance).then(|| (spec.catalog_id(), spec.model()))
     };
-    let stays = (zone, stages, endpoint) == (&spec.zone, &spec.stages, &spec.endpoint);
+    let stays = (zone, stages, endpoint, market) == (&spec.zone, &spec.stages, &spec.endpoint, &spec.market);
     if !stays || made_from(&existing.spec) != made_from(spec) {
         return Err(CloudError::Conflict(spec.id.clone()));
     }

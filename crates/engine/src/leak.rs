@@ -128,7 +128,7 @@ impl Engine {
                 && !self.leaks.contains_key(&key)
                 && self.can_leak(&leaked.catalog_id())
             {
-                self.take(&leaked.id, &leaked.footprint);
+                self.take(now, &leaked.id, &leaked.footprint);
                 self.leaks.insert(key, leaked.clone());
                 events.push(leaked.changed(now, leaked.event(true)));
             }
@@ -141,7 +141,7 @@ impl Engine {
         let mut events = Vec::new();
         for Leaked { id, since, .. } in leaked {
             let Some(leaked) = self.leaks.remove(&(id.clone(), *since)) else { continue };
-            self.give_back(id, &leaked.footprint);
+            self.give_back(now, id, &leaked.footprint);
             events.push(leaked.changed(now, EventKind::LeakedDeleted { since: *since }));
         }
         events

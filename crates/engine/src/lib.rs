@@ -46,6 +46,7 @@ mod identity;
 mod journal;
 mod latency;
 mod leak;
+mod meter;
 mod operation;
 mod quantile;
 mod replay;
@@ -59,7 +60,7 @@ mod time;
 mod usage;
 
 pub use affliction::Affliction;
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Stock};
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Market, Model, Price, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
@@ -69,6 +70,7 @@ pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind, StageNa
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use leak::Leaked;
+pub use meter::{Cost, NamedMeter, Spent, Sum};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request, Verb};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{

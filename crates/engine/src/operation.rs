@@ -12,6 +12,7 @@ use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::leak::Leaked;
+use crate::meter::Cost;
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::room::{Quota, Room};
 use crate::time::SimTime;
@@ -169,6 +170,9 @@ pub enum Request {
         /// The leaked instances that it had in an earlier process, for a catalog that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
+        /// What its instances had cost in an earlier process, for a catalog that does not exist yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Box<Cost>>,
     },
     /// Set a fault of an account. A changed fault keeps what it has done.
     PutFault {

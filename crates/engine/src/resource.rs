@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
-use crate::catalog::{Hardware, Model};
+use crate::catalog::{Hardware, Market, Model};
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind, StageName};
 use crate::latency::{Latency, Odds};
@@ -28,6 +28,9 @@ pub struct ResourceSpec {
     pub catalog: String,
     /// Its instance type.
     pub instance_type: Option<String>,
+    /// How an instance is paid for.
+    #[serde(default, skip_serializing_if = "Market::is_on_demand")]
+    pub market: Market,
     /// The image that it boots from.
     pub image: Option<String>,
     /// The Kubernetes version that its image must have, such as `v1.36.3`.
@@ -70,6 +73,7 @@ impl ResourceSpec {
             zone: None,
             catalog: String::new(),
             instance_type: None,
+            market: Market::OnDemand,
             image: None,
             version: None,
             endpoint: None,

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::identity::ResourceId;
 use crate::leak::Leaked;
+use crate::meter::NamedMeter;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
@@ -47,6 +48,9 @@ pub struct State {
     /// The leaked instances, ordered by name and by when they leaked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaked: Vec<Leaked>,
+    /// What was spent, ordered by catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<NamedMeter>,
 }
 
 /// A catalog with its name.
@@ -106,6 +110,7 @@ impl Engine {
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
             leaked: self.leaks.values().cloned().collect(),
+            meters: self.meters(),
             clocks: self
                 .clocks
                 .iter()
@@ -119,8 +124,19 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks, leaked } =
-            state;
+        let State {
+            config,
+            catalogs,
+            seed,
+            next,
+            resources,
+            reserved,
+            waiting,
+            faults,
+            clocks,
+            leaked,
+            meters,
+        } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -148,11 +164,12 @@ impl Engine {
             return Err(StateError::Backend(resource.spec.id.clone()));
         }
         for (id, footprint) in reserved {
-            engine.reserve(&id, &footprint);
+            engine.reserve(SimTime::default(), &id, &footprint);
         }
         engine.adopt_leaked(SimTime::default(), &leaked);
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
+        engine.restore_meters(meters);
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

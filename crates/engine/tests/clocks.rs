@@ -18,6 +18,7 @@ fn put(name: &str, clock: ClockSetting, former: Option<ClockRecord>) -> Request 
         catalog: Box::new(Catalog { clock, ..Catalog::default() }),
         clock: former,
         leaked: Vec::new(),
+        cost: None,
     }
 }
 

@@ -112,7 +112,7 @@ proptest! {
 fn catalog(latencies: Latencies) -> Request {
     let id = ResourceId::catalog(id("m").account, "north");
     let catalog = Box::new(Catalog { latencies, ..Catalog::default() });
-    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new() }
+    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new(), cost: None }
 }
 
 fn latencies(vm: u64, deletion: u64) -> Latencies {

@@ -30,7 +30,7 @@ fn catalog() -> ResourceId {
 }
 
 fn put_catalog(leaked: Vec<Leaked>) -> Request {
-    Request::PutCatalog { id: catalog(), catalog: Box::default(), clock: None, leaked }
+    Request::PutCatalog { id: catalog(), catalog: Box::default(), clock: None, leaked, cost: None }
 }
 
 /// What is recorded about [`of_catalog`].
@@ -40,6 +40,7 @@ fn leaked(name: &str, since: SimTime) -> Leaked {
         catalog: "north".into(),
         instance_type: Some("m.large".into()),
         processors: 2,
+        ..Footprint::default()
     };
     Leaked { id: id(name), since, fault: "f".into(), addresses: vec!["10.0.0.1".into()], footprint }
 }
@@ -172,6 +173,7 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
         catalog: Box::new(changed),
         clock: None,
         leaked: vec![leaked("m", at(1))],
+        cost: None,
     };
     ask(&mut engine, at(10), again).unwrap();
     ask(&mut engine, at(10), put_fault).unwrap();

@@ -3,6 +3,7 @@
 mod afflictions;
 mod clocks;
 mod cloud;
+mod costs;
 mod faults;
 mod latencies;
 mod leaks;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
-    Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Quota,
-    Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
+    Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Price,
+    Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
 };
 use proptest::prelude::*;
 
@@ -29,11 +29,13 @@ fn put(limits: Limits) -> Request {
         name: name.into(),
         architecture: "amd64".into(),
         capacity: BTreeMap::from([("cpu".into(), processors.to_string())]),
+        price: Price::default(),
     };
     let instance_types = TYPES.map(instance_type).into();
     Request::PutCatalog {
         clock: None,
         leaked: Vec::new(),
+        cost: None,
         id: catalog_id(),
         catalog: Box::new(Catalog { instance_types, limits, ..Catalog::default() }),
     }
@@ -273,7 +275,7 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(
         &mut engine,
         at(1),
-        Request::PutCatalog { id: default.clone(), catalog, clock: None, leaked: Vec::new() },
+        Request::PutCatalog { id: default.clone(), catalog, clock: None, leaked: Vec::new(), cost: None },
     )
     .unwrap();
     ask(&mut engine, at(1), Request::Create(spec("b"))).unwrap_err();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
-use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId};
+use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId, Market};
 use nephele_kit::{Event, Events, Severity};
 
 /// The most addresses of an instance in a status.
@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 5;
 pub(crate) fn to_api(leaked: Vec<LeakedInstance>) -> Vec<v1alpha1::LeakedInstance> {
     let one = |leaked: LeakedInstance| {
         let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
-        let Footprint { zone, catalog: _, instance_type, processors } = footprint;
+        let Footprint { zone, catalog: _, instance_type, processors, market: _ } = footprint;
         v1alpha1::LeakedInstance {
             name: machine.name,
             cluster: machine.cluster.name,
@@ -53,6 +53,7 @@ pub(crate) fn of_status(
                 catalog: catalog.to_owned(),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
+                market: Market::OnDemand,
             },
         })
     };
@@ -126,6 +127,7 @@ mod tests {
                 catalog: "north".into(),
                 instance_type: None,
                 processors: 4,
+                market: Market::OnDemand,
             },
         }
     }

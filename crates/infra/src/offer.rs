@@ -11,8 +11,8 @@ use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
 use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Seed, Stock};
 use parking_lot::Mutex;
 
-use crate::simulated_cloud::clock;
 use crate::simulated_cloud::latency::latencies;
+use crate::simulated_cloud::{clock, cost};
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -115,6 +115,7 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
         name: known.name.clone(),
         architecture: known.architecture().to_owned(),
         capacity: known.capacity(),
+        price: cost::price(known),
     };
     let image = |known: &v1alpha1::Image| Image {
         name: known.name.clone(),

@@ -64,12 +64,15 @@ pub(crate) fn miscounted(
     seen: &Seen,
     is_still: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let (namespace, status) = (cloud.namespace().unwrap_or_default(), cloud.status.clone().unwrap_or_default());
+    let (namespace, status) =
+        (cloud.namespace().unwrap_or_default(), cloud.status.clone().unwrap_or_default());
     let machines = seen.instances.iter().filter(|object| has_begun(object));
     let machines = machines.filter(|object| object.namespace().as_ref() == Some(&namespace)).count() as i64;
     let counted = (status.instances, status.leaked, status.leaked_instances.len());
     (counted != (Some(machines), Some(0), 0) && !is_still(&namespace)).then(|| {
-        format!("{namespace}: for {machines} machines, its cloud counts (machines, leaked, listed) {counted:?}")
+        format!(
+            "{namespace}: for {machines} machines, its cloud counts (machines, leaked, listed) {counted:?}"
+        )
     })
 }
 

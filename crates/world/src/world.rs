@@ -669,9 +669,8 @@ impl<'a> World<'a> {
         let missing = asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope));
         // A manager of some objects does not see all machines of a cloud.
         let clouds = if self.scope == Scope::All { seen.clouds.as_slice() } else { &[] };
-        let is_still = |namespace: &str| {
-            self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused)
-        };
+        let is_still =
+            |namespace: &str| self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused);
         missing.chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still))).collect()
     }
 

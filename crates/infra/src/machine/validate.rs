@@ -13,8 +13,8 @@ use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software,
-    Stage, StartUp,
+    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market, Role,
+    Software, Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
@@ -200,6 +200,7 @@ fn spec(
         region: None,
         catalog: String::new(),
         instance_type: text(&object.spec.instance_type),
+        market: Market::OnDemand,
         hardware: None,
         image,
         etcd_image_tag,

@@ -2,6 +2,7 @@
 //! no finalizer: the next reconcile that looks for a deleted SimulatedCloud removes its catalog from the cloud.
 
 pub(crate) mod clock;
+pub(crate) mod cost;
 pub(crate) mod latency;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use nephele_api::cloud::v1alpha1::{
     LeakedInstance, LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
 };
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{ClockObservation, Quota, Room, RoomUsage, UsageObservation};
+use nephele_cloud::{ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation};
 use nephele_kit::{Outcome, paused};
 use tracing::warn;
 
@@ -41,6 +42,7 @@ pub(crate) async fn reconcile(
         usage: context.cloud.observe_usage(&id.0, &id.1),
         clock: context.cloud.observe_clock(&id.0, &id.1),
         leaked: context.cloud.observe_leaked(&id.0, &id.1),
+        cost: context.cloud.observe_cost(&id.0, &id.1),
     };
     let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
@@ -82,11 +84,13 @@ struct Observed {
     usage: UsageObservation,
     clock: Option<ClockObservation>,
     leaked: Vec<nephele_cloud::LeakedInstance>,
+    cost: Option<CostObservation>,
 }
 
 fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
-    let Observed { usage: UsageObservation { machines, limits }, clock, leaked } = observed;
+    let Observed { usage: UsageObservation { machines, limits }, clock, leaked, cost } = observed;
+    report.status.cost = cost::status(report.status.cost.as_ref(), cost);
     report.status.leaked_instances = leaked::to_api(leaked);
     report.status.leaked = Some(number(report.status.leaked_instances.len() as u64));
     report.status.clock = clock.map(clock::status);
@@ -122,15 +126,16 @@ fn number(number: u64) -> i64 {
 /// Whether a status differs from the one before in what is used, and in nothing else.
 fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
     let Some(before) = before else { return false };
-    let SimulatedCloudStatus { instances, waiting, usage, .. } = status.clone();
-    before != status && SimulatedCloudStatus { instances, waiting, usage, ..before.clone() } == *status
+    let SimulatedCloudStatus { instances, waiting, usage, cost, .. } = status.clone();
+    before != status && SimulatedCloudStatus { instances, waiting, usage, cost, ..before.clone() } == *status
 }
 
 /// The first mistake in a spec.
 fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
     let zone =
         zone_used_twice(spec).map(|zone| format!("Zone {zone} is listed twice; the first one is used"));
-    zone.or_else(|| latency::latencies(&spec.latency).1).or_else(|| clock::setting(&spec.clock).1)
+    let zone = zone.or_else(|| latency::latencies(&spec.latency).1);
+    zone.or_else(|| clock::setting(&spec.clock).1).or_else(|| cost::mistake(spec))
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
@@ -173,6 +178,7 @@ mod tests {
             clock: None,
             leaked: Some(0),
             leaked_instances: vec![],
+            cost: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
         let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);

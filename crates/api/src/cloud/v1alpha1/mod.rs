@@ -27,8 +27,9 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    Capacity, Gpu, Image, InstanceType, LEAKED_INSTANCES, LeakedInstance, LimitUsage, Quotas, Region,
-    SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,
+    LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
+    Zone,
 };
 
 /// This version's name.

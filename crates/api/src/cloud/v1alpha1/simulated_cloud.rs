@@ -18,6 +18,12 @@ use crate::schema;
 pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// A name that is the value of a label of Nodes.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// A decimal number from 0 to less than a million.
+const PRICE_PATTERN: &str = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$";
+/// An amount that prices add up to.
+const AMOUNT_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?$";
+/// The most clusters whose cost a status lists.
+pub const CLUSTER_COSTS_MAX: usize = 20;
 /// What happens to leaked instances.
 pub const LEAKED_INSTANCES: [&str; 2] = ["Keep", "Delete"];
 /// A quantity of bytes greater than zero.
@@ -60,6 +66,12 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         type_ = "integer",
         json_path = ".status.leaked",
         description = "Number of leaked instances"
+    ),
+    printcolumn(
+        name = "Per hour",
+        type_ = "string",
+        json_path = ".status.cost.perHour",
+        description = "What its machines cost in an hour of its time"
     ),
     printcolumn(
         name = "Ready",
@@ -195,6 +207,15 @@ pub struct InstanceType {
     /// Graphics processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
+    /// What a machine costs in an hour of the cloud's time, such as 0.096, in any currency; by default nothing. A changed
+    /// price is for the time after the change.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub price: String,
+    /// What a machine of the market Spot costs; by default nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub spot_price: String,
 }
 
 /// Graphics processors of a machine.
@@ -302,10 +323,50 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_instances: Vec<LeakedInstance>,
+    /// What its machines cost. It is not set while nothing was spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CloudCost>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// What the machines of a cloud cost. It is written when the cost of an hour changes; until then, the total grows by that
+/// much in each hour of the cloud's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["total", "perHour", "time"]))]
+pub struct CloudCost {
+    /// What was spent until then.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: String,
+    /// What is spent in an hour of the cloud's time.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: String,
+    /// The cloud's time, which is the usual time unless its clock was changed.
+    pub time: Option<MicroTime>,
+    /// The clusters that have cost most, the dearest first; at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = CLUSTER_COSTS_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub clusters: Vec<ClusterCost>,
+}
+
+/// What the machines of a cluster cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "total", "perHour"]))]
+pub struct ClusterCost {
+    /// The cluster. It may be gone.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// What was spent.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: String,
+    /// What is spent in an hour of the cloud's time.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: String,
 }
 
 /// A leaked instance.
@@ -388,7 +449,7 @@ impl InstanceType {
     /// The capacity for pods of a machine of this type, as quantities by resource name.
     #[must_use]
     pub fn capacity(&self) -> BTreeMap<String, String> {
-        let Self { name: _, cpu, memory, ephemeral_storage, pods, architecture: _, gpu } = self;
+        let Self { cpu, memory, ephemeral_storage, pods, gpu, .. } = self;
         let storage = if ephemeral_storage.is_empty() { "40Gi" } else { ephemeral_storage };
         let mut capacity = BTreeMap::from([
             ("cpu".to_owned(), cpu.to_string()),
