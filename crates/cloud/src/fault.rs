@@ -1,8 +1,11 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Fault, FaultPhase, FaultRecord, Request, ResourceId, Verb};
+use nephele_engine::{
+    Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId, Verb,
+};
 
+use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
@@ -34,11 +37,13 @@ pub struct Affected {
     pub cluster: ClusterId,
     /// The machine. None for the cluster itself.
     pub machine: Option<String>,
+    /// When the notice to the machine is over, in the time of its cloud. None if it is over.
+    pub until: Option<Timestamp>,
 }
 
 impl Affected {
     fn resource(&self) -> ResourceId {
-        let Self { cluster, machine } = self;
+        let Self { cluster, machine, until: _ } = self;
         match machine {
             Some(name) => MachineId { cluster: cluster.clone(), name: name.clone() }.resource(),
             None => cluster.load_balancer(),
@@ -47,7 +52,21 @@ impl Affected {
 
     fn of_resource(id: &ResourceId) -> Self {
         let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
-        Self { cluster, machine: MachineId::of_resource(id).map(|machine| machine.name) }
+        let machine = MachineId::of_resource(id).map(|machine| machine.name);
+        Self { cluster, machine, until: None }
+    }
+
+    /// A resource that a fault afflicts.
+    fn of(state: &FaultState, id: &ResourceId, engine: &Engine) -> Self {
+        // While the resource exists, it knows: the clock of its cloud may have been forgotten.
+        let running = engine.get(id).and_then(|resource| resource.notices.get(&state.id.name)?.time());
+        let known = state.notices.iter().find(|notice| notice.id == *id).map(|notice| notice.ends);
+        let ends = running.or(known).filter(|ends| *ends != NoticeEnd::OVER);
+        Self { until: ends.map(instant), ..Self::of_resource(id) }
+    }
+
+    fn notice_end(&self) -> NoticeEnd {
+        NoticeEnd { id: self.resource(), ends: self.until.map_or(NoticeEnd::OVER, cloud_time) }
     }
 }
 
@@ -100,8 +119,12 @@ impl Cloud {
         let FaultHistory { began, matched, hits, affected, leaked } = history.unwrap_or_else(new);
         let record = FaultRecord { began: self.clock().at(began), matched, hits };
         let afflicted = affected.iter().map(Affected::resource).collect();
+        let is_about_notices =
+            fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
+        let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
         let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
-        self.ask(Request::PutFault { id: id.resource(), fault: Box::new(fault), record, afflicted, leaked })
+        let (id, fault) = (id.resource(), Box::new(fault));
+        self.ask(Request::PutFault { id, fault, record, afflicted, notices, leaked })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -125,11 +148,11 @@ impl Cloud {
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            let affected = state.afflicted.iter().map(Affected::of_resource).collect();
+            let affected = state.afflicted.iter().map(|id| Affected::of(state, id, engine)).collect();
             Some((state.phase(now), state.record, state.last_hits.clone(), affected))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
-            let Affected { cluster, machine } = Affected::of_resource(&hit.target);
+            let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
             let (at, operation) = (clock.wall_time(hit.at), hit.operation.map(Verb::as_str));
             FaultHit { at, operation, cluster, machine }
         };

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
-use nephele_engine::{Affliction, ResourceKind};
+use nephele_engine::{Affliction, Market, Notice, ResourceKind};
 use nephele_etcd::Alarm;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,8 @@ pub enum Symptom {
     Frozen,
     /// The instance is gone and does not come back.
     Vanished,
+    /// The cloud takes a spot instance back: after this time it has vanished.
+    SpotReclaim(Duration),
     /// The machine does not get past a stage of its start.
     Held(Stage),
     /// The API servers of the cluster misbehave.
@@ -71,6 +74,9 @@ impl fmt::Display for Symptom {
             }
             Self::Frozen => f.write_str("Nothing on the machine answers"),
             Self::Vanished => f.write_str("The instance is gone"),
+            Self::SpotReclaim(notice) => {
+                write!(f, "The cloud takes the spot instance back in {notice:?}")
+            }
             Self::Held(stage) => write!(f, "The machine does not reach stage {}", stage.name()),
             Self::ApiServer(_) => f.write_str("The API servers misbehave"),
             Self::EtcdAlarm(EtcdAlarm::NoSpace) => f.write_str("The etcd member raises alarm NOSPACE"),
@@ -113,6 +119,13 @@ impl Symptom {
             holds,
             is_down: self.is_silence(),
             is_final: *self == Self::Vanished,
+            market: matches!(self, Self::SpotReclaim(_)).then_some(Market::Spot),
+            notice: match self {
+                Self::SpotReclaim(lasts) => {
+                    Some(Box::new(Notice { lasts: *lasts, then: Self::Vanished.affliction() }))
+                }
+                _ => None,
+            },
         }
     }
 
@@ -144,6 +157,7 @@ mod tests {
             Symptom::NotReady,
             Symptom::Frozen,
             Symptom::Vanished,
+            Symptom::SpotReclaim(Duration::from_secs(90)),
             Symptom::NodeCondition(condition),
             Symptom::ApiServer(down),
             Symptom::EtcdAlarm(EtcdAlarm::Corrupt),

@@ -52,7 +52,7 @@ async fn a_frozen_machine_is_silent_until_it_is_healed() {
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
     let (_, other) = http.get("/api/v1/nodes/two").await.unwrap();
     assert_eq!(ready(&other), ("True".to_owned(), vec![]));
-    let hit = Affected { cluster: cluster.clone(), machine: Some("one".into()) };
+    let hit = Affected { cluster: cluster.clone(), machine: Some("one".into()), until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
     cloud.delete_fault(&id("f")).unwrap();
@@ -157,7 +157,7 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     assert_eq!((code.as_u16(), &status["reason"]), (429, &Value::from("TooManyRequests")));
     assert_eq!(status["message"], "the API server has a simulated failure (Fault f)");
     assert_eq!(http.get("/api/v1/pods").await.unwrap().0, 200);
-    let hit = Affected { cluster: cluster.clone(), machine: None };
+    let hit = Affected { cluster: cluster.clone(), machine: None, until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
     cloud.delete_fault(&id("f")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();

@@ -8,7 +8,7 @@ use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
 use crate::leak::Leaked;
 use crate::resource::{
-    Deletion, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
+    Deletion, Due, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
 };
 use crate::time::SimTime;
 use crate::usage::Footprint;
@@ -26,6 +26,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         update,
         backends,
         afflictions,
+        notices,
         progress,
     } = resource;
     write_spec(hash, spec);
@@ -41,14 +42,15 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     if !afflictions.is_empty() {
         hash.text("afflictions");
         hash.list(afflictions, |hash, (fault, affliction)| {
-            let Affliction { of, among, symptom, holds, is_down, is_final } = affliction;
-            for text in [fault, of.as_str(), symptom] {
-                hash.text(text);
-            }
-            hash.list(among, |hash, stage| hash.text(stage.as_str()));
-            hash.list(holds, |hash, stage| hash.text(stage.as_str()));
-            hash.number(u64::from(*is_down));
-            hash.number(u64::from(*is_final));
+            hash.text(fault);
+            write_affliction(hash, affliction);
+        });
+    }
+    if !notices.is_empty() {
+        hash.text("notices");
+        hash.list(notices, |hash, (fault, Due { due, ends })| {
+            hash.text(fault);
+            write_end(hash, *due, *ends);
         });
     }
     hash.time(*created);
@@ -74,6 +76,23 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.number(u64::from(*processors));
     hash.text(market.as_str());
+}
+
+fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
+    let Affliction { of, among, symptom, holds, is_down, is_final, market, notice } = affliction;
+    hash.text(of.as_str());
+    hash.text(symptom);
+    hash.list(among, |hash, stage| hash.text(stage.as_str()));
+    hash.list(holds, |hash, stage| hash.text(stage.as_str()));
+    hash.number(u64::from(*is_down));
+    hash.number(u64::from(*is_final));
+    if let Some(market) = market {
+        hash.text(market.as_str());
+    }
+    if let Some(notice) = notice {
+        hash.duration(notice.lasts);
+        write_affliction(hash, &notice.then);
+    }
 }
 
 /// A part of a resource that changes by itself over time.

@@ -9,7 +9,7 @@ use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
-use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
+use crate::fault::{Call, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
@@ -209,12 +209,20 @@ impl Engine {
                 }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted, leaked } => {
+            Request::PutFault { id, fault, record, afflicted, notices, leaked } => {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
-                Ok(self.put_fault(now, id, fault, record, afflicted, events))
+                let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
+                if !self.faults.put(id, fault, record, afflicted, notices) {
+                    return Ok(Outcome::AlreadyDone);
+                }
+                // A fault that is new or changes decides about all resources of its account.
+                if afflicted_some || fault.effect.affliction().is_some() {
+                    events.extend(self.afflict_all(now, id));
+                }
+                Ok(Outcome::Accepted)
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
@@ -421,26 +429,6 @@ impl Engine {
         Outcome::Accepted
     }
 
-    /// Sets a fault, which decides about all resources of its account when it is new or changes.
-    fn put_fault(
-        &mut self,
-        now: SimTime,
-        id: &ResourceId,
-        fault: &Fault,
-        record: FaultRecord,
-        afflicted: &[ResourceId],
-        events: &mut Vec<Event>,
-    ) -> Outcome {
-        let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-        if !self.faults.put(id, fault, record, afflicted) {
-            return Outcome::AlreadyDone;
-        }
-        if afflicted_some || fault.effect.affliction().is_some() {
-            events.extend(self.afflict_all(now, id));
-        }
-        Outcome::Accepted
-    }
-
     fn create(
         &mut self,
         now: SimTime,
@@ -602,6 +590,7 @@ impl Engine {
             };
             let mut events = resource.end_due_stages(deadline, settings.of(&resource.spec));
             events.extend(resource.end_due_update(deadline));
+            let over = resource.end_due_notices(deadline);
             reschedule(&mut self.deadlines, None, resource);
             let reached = |event: &Event| match &event.kind {
                 EventKind::StageReached(stage) => Some(stage.clone()),
@@ -609,6 +598,9 @@ impl Engine {
             };
             let reached: Vec<_> = events.iter().filter_map(reached).filter(|_| !resource.is_down()).collect();
             events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
+            for fault in over {
+                events.extend(self.end_notice(at, id, &fault));
+            }
             return events;
         }
         let generation = resource.generation + 1;

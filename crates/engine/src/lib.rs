@@ -59,7 +59,7 @@ mod state;
 mod time;
 mod usage;
 
-pub use affliction::Affliction;
+pub use affliction::{Affliction, Notice, NoticeEnd};
 pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Market, Model, Price, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
@@ -74,7 +74,7 @@ pub use meter::{Cost, NamedMeter, Spent, Sum};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request, Verb};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{
-    Deletion, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
+    Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
 pub use room::{Quota, Room, Waiter};
 pub use seed::Seed;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::affliction::Affliction;
+use crate::affliction::{Affliction, NoticeEnd};
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
@@ -185,6 +185,9 @@ pub enum Request {
         /// The resources that the fault afflicted in an earlier process.
         #[serde(default)]
         afflicted: Vec<ResourceId>,
+        /// When its notices are over.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<NoticeEnd>,
         /// The instances that the fault made leak in an earlier process, for a fault that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,

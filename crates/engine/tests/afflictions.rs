@@ -21,6 +21,8 @@ fn odd() -> Affliction {
         holds: BTreeSet::new(),
         is_down: false,
         is_final: false,
+        market: None,
+        notice: None,
     }
 }
 
@@ -203,6 +205,7 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         fault: Box::new(fault_of),
         record: state.record,
         afflicted: afflicted_before,
+        notices: Vec::new(),
         leaked: Vec::new(),
     };
     ask(&mut after, at(9), put).unwrap();

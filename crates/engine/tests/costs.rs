@@ -169,8 +169,8 @@ fn the_dearest_groups_without_instances_are_remembered_and_the_total_has_all() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Ask(Request),
-    Change(Catalog),
+    Ask(Box<Request>),
+    Change(Box<Catalog>),
     Read,
 }
 
@@ -191,14 +191,14 @@ fn step() -> impl Strategy<Value = Step> {
     let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
     prop_oneof![
         6 => (name(), group(), product).prop_map(|(name, group, (kind, market))| {
-            Step::Ask(create(name, group, kind, market))
+            Step::Ask(Box::new(create(name, group, kind, market)))
         }),
-        4 => (name(), group()).prop_map(|(name, group)| Step::Ask(delete(name, group))),
-        3 => (price(), price(), clock).prop_map(|(s, l, clock)| Step::Change(priced([s, l], clock))),
+        4 => (name(), group()).prop_map(|(name, group)| Step::Ask(Box::new(delete(name, group)))),
+        3 => (price(), price(), clock).prop_map(|(s, l, clock)| Step::Change(Box::new(priced([s, l], clock)))),
         2 => Just(Step::Read),
-        1 => Just(Step::Ask(put("f", leak))),
-        1 => Just(Step::Ask(Request::Delete(crate::faults::fault("f")))),
-        1 => Just(Step::Ask(Request::DeleteLeaked(catalog()))),
+        1 => Just(Step::Ask(Box::new(put("f", leak)))),
+        1 => Just(Step::Ask(Box::new(Request::Delete(crate::faults::fault("f"))))),
+        1 => Just(Step::Ask(Box::new(Request::DeleteLeaked(catalog())))),
     ]
 }
 
@@ -219,7 +219,7 @@ impl Model {
         let leaked =
             leaked.map(|leaked| (&leaked.id.group, &leaked.footprint.instance_type, leaked.footprint.market));
         for (group, instance_type, market) in there.chain(leaked) {
-            let product = (instance_type.clone().unwrap(), market);
+            let product = (instance_type.clone().expect("each has a type"), market);
             let price = self.prices.get(&product).copied().unwrap_or(0);
             *self.spent.entry(group.clone()).or_default() += u128::from(price) * u128::from(micros);
         }
@@ -265,7 +265,7 @@ proptest! {
             now = now + Duration::from_secs(seconds);
             pass(&mut engine, &mut model, &mut time, now);
             match step {
-                Step::Ask(request) => drop(ask(&mut engine, now, request)),
+                Step::Ask(request) => drop(ask(&mut engine, now, *request)),
                 Step::Change(mut catalog_of) => {
                     // Time only ever leaps ahead.
                     ahead += catalog_of.clock.ahead;
@@ -277,7 +277,7 @@ proptest! {
                     });
                     model.prices = prices.collect();
                     let is_new = engine.clock_setting(&catalog()).is_none();
-                    ask(&mut engine, now, put_catalog(catalog_of, None)).unwrap();
+                    ask(&mut engine, now, put_catalog(*catalog_of, None)).unwrap();
                     let then = cloud_time(&engine, now);
                     if is_new {
                         // What a new catalog counts was done before.

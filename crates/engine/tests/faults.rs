@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
 use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
-    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Matches, Odds, Outcome,
-    Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Selector, SimTime,
-    Verb,
+    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
+    Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
+    Selector, SimTime, Verb,
 };
 use proptest::prelude::*;
 
@@ -31,6 +31,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         fault: Box::new(fault_of),
         record: began(SimTime::from_millis(u64::MAX)),
         afflicted: Vec::new(),
+        notices: Vec::new(),
         leaked: Vec::new(),
     }
 }
@@ -133,6 +134,7 @@ fn every_field_of_a_match_has_to_fit() {
         names: names(["m".into()]),
         zones: names(["a".into()]),
         instance_types: names(["m.large".into()]),
+        markets: names([Market::OnDemand]),
         group: has("team", "blue"),
         instance: has("role", "worker"),
     };
@@ -304,6 +306,7 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
         fault: Box::new(fault_of),
         record,
         afflicted: Vec::new(),
+        notices: Vec::new(),
         leaked: Vec::new(),
     };
     ask(&mut engine, at(50), put.clone()).unwrap();
@@ -331,21 +334,33 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
     ]
 }
 
+/// Something that is wrong with a resource, and perhaps what comes after it.
 fn affliction() -> impl Strategy<Value = Affliction> {
+    let lasts = (0u64..40_000).prop_map(Duration::from_millis);
+    (symptom(), prop::option::weighted(0.3, (lasts, symptom()))).prop_map(|(affliction, notice)| {
+        let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
+        Affliction { notice, ..affliction }
+    })
+}
+
+fn symptom() -> impl Strategy<Value = Affliction> {
     let holds = prop::collection::btree_set(prop::sample::select(vec!["vm".into(), "node".into()]), 0..2);
     (
         prop_oneof![3 => Just(ResourceKind::Instance), 1 => Just(ResourceKind::LoadBalancer)],
         holds,
         any::<bool>(),
         0..8u8,
+        prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, market)| Affliction {
             of,
             among: None,
             symptom: "odd".into(),
             holds,
             is_down,
             is_final: finals == 0,
+            market,
+            notice: None,
         })
 }
 

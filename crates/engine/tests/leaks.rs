@@ -56,8 +56,8 @@ fn instances(engine: &Engine) -> u64 {
 /// A cloud with a fault that lets everything leak.
 fn leaky() -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
-    ask(&mut engine, at(0), put("f", leaking())).unwrap();
+    ask(&mut engine, at(0), put_catalog(Vec::new())).expect("a catalog");
+    ask(&mut engine, at(0), put("f", leaking())).expect("a fault");
     engine
 }
 
@@ -160,6 +160,7 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
         fault: Box::new(leaking()),
         record: FaultRecord::default(),
         afflicted: Vec::new(),
+        notices: Vec::new(),
         leaked: vec![leaked("m", at(2)), leaked("n", at(2))],
     };
     ask(&mut engine, at(9), put_fault.clone()).unwrap();

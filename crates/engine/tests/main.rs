@@ -7,6 +7,7 @@ mod costs;
 mod faults;
 mod latencies;
 mod leaks;
+mod notices;
 mod properties;
 mod rooms;
 mod rules;

@@ -8,6 +8,8 @@ use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
 use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId, Market};
 use nephele_kit::{Event, Events, Severity};
 
+use crate::machine;
+
 /// The most addresses of an instance in a status.
 const ADDRESSES_MAX: usize = 16;
 /// How many leaked instances an event names.
@@ -17,12 +19,13 @@ const NAMED_MAX: usize = 5;
 pub(crate) fn to_api(leaked: Vec<LeakedInstance>) -> Vec<v1alpha1::LeakedInstance> {
     let one = |leaked: LeakedInstance| {
         let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
-        let Footprint { zone, catalog: _, instance_type, processors, market: _ } = footprint;
+        let Footprint { zone, catalog: _, instance_type, processors, market } = footprint;
         v1alpha1::LeakedInstance {
             name: machine.name,
             cluster: machine.cluster.name,
             instance_type: instance_type.unwrap_or_default(),
             zone: zone.unwrap_or_default(),
+            market: if market == Market::Spot { market.as_str().to_owned() } else { String::new() },
             vcpus: Some(processors.into()),
             addresses: addresses.into_iter().take(ADDRESSES_MAX).collect(),
             since: Some(MicroTime(since)),
@@ -39,8 +42,17 @@ pub(crate) fn of_status(
     catalog: &str,
 ) -> Vec<LeakedInstance> {
     let one = |listed: &v1alpha1::LeakedInstance| {
-        let v1alpha1::LeakedInstance { name, cluster, instance_type, zone, vcpus, addresses, since, fault } =
-            listed.clone();
+        let v1alpha1::LeakedInstance {
+            name,
+            cluster,
+            instance_type,
+            market,
+            zone,
+            vcpus,
+            addresses,
+            since,
+            fault,
+        } = listed.clone();
         let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
         Some(LeakedInstance {
@@ -53,7 +65,7 @@ pub(crate) fn of_status(
                 catalog: catalog.to_owned(),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
-                market: Market::OnDemand,
+                market: machine::market(&market),
             },
         })
     };
@@ -127,7 +139,7 @@ mod tests {
                 catalog: "north".into(),
                 instance_type: None,
                 processors: 4,
-                market: Market::OnDemand,
+                market: Market::Spot,
             },
         }
     }

@@ -11,7 +11,7 @@ use kube::runtime::reflector::Store;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId, Market};
+use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
 use nephele_kit::owner_machine;
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
@@ -100,7 +100,7 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
         zone: machine::zone(object),
         catalog: machine::cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
         instance_type: Some(object.spec.instance_type.clone()).filter(|name| !name.is_empty()),
-        market: Market::OnDemand,
+        market: machine::market(&object.spec.market),
         hardware: machine::hardware(object).unwrap_or_default(),
         allocation,
     })

@@ -299,6 +299,39 @@ async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() 
     world.stop().await;
 }
 
+/// The notice goes on over a restart, and the instance is gone for good.
+#[tokio::test]
+async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay() {
+    let world = started(53_400).await;
+    let mut object = objects::in_memory_machine(&world.api.create(&objects::worker("demo", "spot")).await);
+    object.spec.market = "Spot".into();
+    let object = world.api.create(&object).await;
+    world.bootstrap("spot").await;
+    let other = worker(&world, "other").await;
+    for machine in [&object, &other] {
+        world.ready(machine).await;
+    }
+    begin(&world, "f", &json!({ "effect": { "spotReclaim": { "notice": "3s" } } })).await;
+    let is_told = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        conditions::is_true(&status.conditions, types::INTERRUPTION)
+    };
+    world.api.eventually::<InMemoryMachine>("spot", "to be told", is_told).await;
+    let status = hit(&world, "f", 1).await;
+    assert_eq!((status.matched, status.affected.len()), (Some(1), 1));
+    assert!(status.affected[0].until.is_some(), "the notice is not over");
+    let world = world.restart_after(async {}).await;
+    let is_gone = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        reason(&status.conditions, types::VM_PROVISIONED) == Some("InstanceTerminated")
+    };
+    world.api.eventually::<InMemoryMachine>("spot", "to be gone", is_gone).await;
+    world.ready(&other).await;
+    let story = world.api.story("InMemoryMachine", "spot").await;
+    assert!(story.iter().any(|[severity, reason, _]| severity == "Warning" && reason == "SpotReclaim"));
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
     let world = started(53_300).await;

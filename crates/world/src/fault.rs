@@ -14,7 +14,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     json!({
         "match": {
             "operations": operation.into_iter().collect::<Vec<_>>(),
-            "machineSelector": effect.get("vanish").map(|_| workers),
+            "machineSelector": effect.get("vanish").or(effect.get("spotReclaim")).map(|_| workers),
         },
         "effect": effect,
         "budget": {
@@ -46,9 +46,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "etcd": { "alarm": "NoSpace" } }),
     ];
     let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
-    // It has no operations either: it is about deletions.
-    let leak = json!({ "leak": {} });
-    let mut on_machines = on_machines.into_iter().chain(holds).chain([leak]);
+    // A leak has no operations either: it is about deletions.
+    let more = [json!({ "leak": {} }), json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } })];
+    let mut on_machines = on_machines.into_iter().chain(holds).chain(more);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),

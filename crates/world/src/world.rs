@@ -340,8 +340,11 @@ impl<'a> World<'a> {
         let machine_pool = machine_pool.filter(|_| control_plane > 0);
         self.created += 1;
         let salt = format!("{}/{}", self.scenario.seed, self.created);
+        let is_spot = self.created.is_multiple_of(2);
         let plan = ClusterPlan {
             pool: machine_pool.map(u32::from),
+            worker_instance_type: if is_spot { "small".to_owned() } else { String::new() },
+            worker_market: if is_spot { "Spot".to_owned() } else { String::new() },
             ..plan(&key, &salt, control_plane.into(), workers.into(), pooled)
         };
         let asked = Asked {

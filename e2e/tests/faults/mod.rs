@@ -72,6 +72,19 @@ async fn slow_machines_come_up_in_a_fast_cloud_and_none_while_its_clock_stands_s
 }
 
 #[tokio::test]
+async fn spot_workers_that_the_cloud_takes_back_are_replaced() -> anyhow::Result<()> {
+    let scope = Scope::new("spot-reclaim").await?;
+    let cluster = scope
+        .plain_with(CLUSTER, Shape::new(1, 6), |object| {
+            if object["kind"] == "InMemoryMachineTemplate" {
+                object["spec"]["template"]["spec"]["market"] = json!("Spot");
+            }
+        })
+        .await?;
+    run(scope, cluster, "spot-reclaim", (1, 6)).await
+}
+
+#[tokio::test]
 async fn workers_move_to_a_zone_that_has_machines_left() -> anyhow::Result<()> {
     let scope = Scope::new("stock-out").await?;
     let mut default = cloud(&ZONES, &["m.large"]);

@@ -16,9 +16,10 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
     let FaultStatus { start_time, matched, hits, affected, leaked_instances, .. } = object.status.as_ref()?;
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let namespace = object.namespace().unwrap_or_default();
-    let known = |v1alpha1::Affected { cluster, machine }: &v1alpha1::Affected| {
+    let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
         let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
-        Affected { cluster, machine: Some(machine.clone()).filter(|name| !name.is_empty()) }
+        let machine = Some(machine.clone()).filter(|name| !name.is_empty());
+        Affected { cluster, machine, until: until.as_ref().map(|until| until.0) }
     };
     Some(FaultHistory {
         began: start_time.as_ref()?.0,
@@ -59,9 +60,10 @@ pub(super) fn status(
     status.start_time = Some(MicroTime(began));
     status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
     status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
-    let named = |Affected { cluster, machine }| v1alpha1::Affected {
+    let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
         cluster: cluster.name,
         machine: machine.unwrap_or_default(),
+        until: until.map(MicroTime),
     };
     status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
     status.leaked_instances = leaked::to_api(leaked);
@@ -112,7 +114,9 @@ mod tests {
 
     fn affected() -> Vec<Affected> {
         let cluster = || ClusterId { namespace: "default".into(), name: "demo".into() };
-        [Some("m".into()), None].map(|machine| Affected { cluster: cluster(), machine }).into()
+        [(Some("m".into()), Some(at(99))), (None, None)]
+            .map(|(machine, until)| Affected { cluster: cluster(), machine, until })
+            .into()
     }
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {

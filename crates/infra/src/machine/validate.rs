@@ -200,7 +200,7 @@ fn spec(
         region: None,
         catalog: String::new(),
         instance_type: text(&object.spec.instance_type),
-        market: Market::OnDemand,
+        market: market(&object.spec.market),
         hardware: None,
         image,
         etcd_image_tag,
@@ -215,6 +215,11 @@ fn spec(
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+/// How a machine is paid for. The schema refuses what is neither of the two.
+pub(crate) fn market(name: &str) -> Market {
+    if name == Market::Spot.as_str() { Market::Spot } else { Market::OnDemand }
 }
 
 /// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.

@@ -17,6 +17,7 @@ pub use fault::{
     AFFECTED_MAX, Affected, ApiServerFault, CutWatches, Delay, ERROR_CODES, ETCD_ALARMS, EtcdFault,
     FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSpec, FaultStatus,
     FaultyCondition, HELD_STAGES, Hold, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
+    SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,

@@ -12,6 +12,7 @@ use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
 use super::fault::AFFECTED_MAX;
 use super::latency::CloudLatency;
+use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
@@ -384,6 +385,10 @@ pub struct LeakedInstance {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub instance_type: String,
+    /// How it is paid for, if it is not OnDemand.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = MARKETS))]
+    pub market: String,
     /// Its zone.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
