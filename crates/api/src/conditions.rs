@@ -37,6 +37,8 @@ pub mod types {
     pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
     /// The machine is being updated in place, or the update failed.
     pub const UPDATING: &str = "Updating";
+    /// The cloud takes the instance back.
+    pub const INTERRUPTION: &str = "Interruption";
     /// The machines of a pool have the pool's current template.
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
     /// As many machines of a pool are up as wanted.
@@ -134,6 +136,10 @@ pub mod reasons {
     pub const IN_PLACE_UPDATE_FAILED: &str = "InPlaceUpdateFailed";
     /// No update is under way.
     pub const NOT_UPDATING: &str = "NotUpdating";
+    /// The cloud takes a spot instance back; the message names the Fault.
+    pub const SPOT_RECLAIM: &str = "SpotReclaim";
+    /// The cloud does not take the instance back after all.
+    pub const NOT_INTERRUPTED: &str = "NotInterrupted";
     /// An extension delays the machine; the message says why.
     pub const WAITING_FOR_HOOK: &str = "WaitingForHook";
     /// An extension for machines did not answer, or reported a failure.

@@ -5,8 +5,10 @@
 //! along, and the values of machines that have not come back yet are reserved.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::Ipv4Addr;
 
+use nephele_engine::SimTime;
 use sha2::{Digest as _, Sha256};
 
 use crate::cidr;
@@ -17,6 +19,8 @@ use crate::spec::Allocation;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocations {
     machines: BTreeMap<String, Allocation>,
+    /// The addresses of leaked instances, by the name of the machine and by when it leaked.
+    leaked: BTreeMap<(String, SimTime), Vec<String>>,
     addresses: Taken<String>,
     pod_cidrs: Taken<String>,
     ordinals: Taken<(String, u32)>,
@@ -103,6 +107,26 @@ impl Allocations {
             self.ordinals.release(&(allocation.set.clone(), ordinal));
         }
         Some(allocation)
+    }
+
+    /// Keeps the addresses of a leaked instance, until [`Allocations::release_leaked`].
+    pub(crate) fn leak(&mut self, machine: &str, since: SimTime, addresses: &[String]) {
+        let key = (machine.to_owned(), since);
+        if let Entry::Vacant(entry) = self.leaked.entry(key) {
+            addresses.iter().for_each(|address| self.addresses.take(address.clone()));
+            entry.insert(addresses.to_vec());
+        }
+    }
+
+    /// Releases the addresses of a leaked instance.
+    pub(crate) fn release_leaked(&mut self, machine: &str, since: SimTime) {
+        let addresses = self.leaked.remove(&(machine.to_owned(), since)).unwrap_or_default();
+        addresses.iter().for_each(|address| self.addresses.release(address));
+    }
+
+    /// The leaked instances whose addresses are kept, by the name of the machine and by when it leaked.
+    pub(crate) fn leaked(&self) -> impl Iterator<Item = &(String, SimTime)> {
+        self.leaked.keys()
     }
 
     fn note(&mut self, machine: &str, allocation: Allocation) {
@@ -214,6 +238,25 @@ mod tests {
             after.release(name);
         }
         assert_eq!(after, Allocations::default());
+    }
+
+    #[test]
+    fn a_leaked_instance_keeps_its_address_and_nothing_else() {
+        let networks = ["192.168.0.0/24".to_owned()];
+        let mut allocations = Allocations::default();
+        let (first, since) =
+            (allocations.allocate(&id("m"), &networks, of_set("md")), SimTime::from_millis(7));
+        let addresses: Vec<_> = first.ip_addresses().map(str::to_owned).collect();
+        allocations.leak("m", since, &addresses);
+        allocations.leak("m", since, &addresses);
+        allocations.release("m");
+        // The name gives the same address, the same part of the pod network and the same number.
+        let again = allocations.allocate(&id("m"), &networks, of_set("md"));
+        assert_ne!(again.addresses[0], first.addresses[0]);
+        assert_eq!((again.pod_cidrs, again.ordinal), (first.pod_cidrs.clone(), first.ordinal));
+        allocations.release("m");
+        allocations.release_leaked("m", since);
+        assert_eq!(allocations, Allocations::default());
     }
 
     proptest! {

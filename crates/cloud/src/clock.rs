@@ -73,16 +73,24 @@ pub struct ClockObservation {
 
 impl ClockObservation {
     pub(crate) fn new(setting: ClockSetting, clock: &Clock, wall: &CloudClock) -> Self {
-        let micros = i64::try_from(clock.time.as_micros()).unwrap_or(i64::MAX);
-        let time = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
-        Self { setting, since: wall.wall_time(clock.since), time }
+        Self { setting, since: wall.wall_time(clock.since), time: instant(clock.time) }
     }
 
     pub(crate) fn record(self, wall: &CloudClock) -> ClockRecord {
         let Self { setting, since, time } = self;
-        let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
-        ClockRecord { setting, since: wall.at(since), time: CloudTime::from_micros(micros) }
+        ClockRecord { setting, since: wall.at(since), time: cloud_time(time) }
     }
+}
+
+/// The time in a cloud, as an instant.
+pub(crate) fn instant(time: CloudTime) -> Timestamp {
+    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)
+}
+
+/// The time in a cloud that an instant stands for.
+pub(crate) fn cloud_time(at: Timestamp) -> CloudTime {
+    CloudTime::from_micros(u64::try_from(at.as_microsecond()).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::account_metrics::AccountMetrics;
 use crate::clock::{ClockObservation, CloudClock, WallClock};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
@@ -42,7 +43,8 @@ use crate::observation::{
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
 use crate::spec::{
-    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate, StartUp,
+    Allocation, Authorities, ClusterSpec, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
+    MachineUpdate, StartUp,
 };
 use crate::symptom::symptoms;
 
@@ -150,8 +152,12 @@ impl Cloud {
             ..Config::default()
         };
         let lock_seconds = shared.metrics.engine_lock_seconds.clone();
+        let driver = Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds));
+        let of_accounts = AccountMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
+        let registered = of_accounts.and_then(|metrics| registry.register(Box::new(metrics)));
+        registered.map_err(StartError::Metrics)?;
         let inner = Arc::new(Inner {
-            driver: Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds)),
+            driver,
             clusters: DashMap::new(),
             making: Mutex::default(),
             ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),
@@ -222,6 +228,7 @@ impl Cloud {
         let follower = Follower::begin(&spec.id, &self.inner.driver);
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
+        cluster.set_leaked(&self.leaked_of_cluster(&cluster.spec.id));
         cluster.remove_former_machines();
         // The load balancer is older than the follower.
         let afflictions =
@@ -269,9 +276,18 @@ impl Cloud {
     pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
         let mut making = self.inner.making.lock();
         for former in published {
-            let FormerMachine { id: machine, has_begun, zone, catalog, instance_type, hardware, allocation } =
-                former;
-            let footprint = Footprint { zone, catalog, instance_type, processors: hardware.processors() };
+            let FormerMachine {
+                id: machine,
+                has_begun,
+                zone,
+                catalog,
+                instance_type,
+                market,
+                hardware,
+                allocation,
+            } = former;
+            let processors = hardware.processors();
+            let footprint = Footprint { zone, catalog, instance_type, processors, market };
             let reserve = Request::Reserve { id: machine.resource(), footprint };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
@@ -424,7 +440,7 @@ impl Cloud {
     }
 
     /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
-    /// once for what is created from then on, and its clock for all its machines. `former` is its clock as published
+    /// once for what is created from then on, and its clock for all its machines. `former` is what was published about it
     /// before a restart.
     ///
     /// # Errors
@@ -434,11 +450,14 @@ impl Cloud {
         namespace: &str,
         name: &str,
         catalog: Catalog,
-        former: Option<ClockObservation>,
+        former: FormerCatalog,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let clock = former.map(|former| former.record(self.clock()));
-        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock })
+        let FormerCatalog { clock, leaked, cost } = former;
+        let cost = cost.map(|cost| Box::new(cost.record()));
+        let clock = clock.map(|former| former.record(self.clock()));
+        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
+        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost })
     }
 
     /// The clock of a catalog. None if it was never changed.
@@ -861,7 +880,10 @@ fn changes_usage(record: &Record) -> bool {
             operation.request,
             Request::Create(_) | Request::Adopt { .. } | Request::Reserve { .. } | Request::Delete(_)
         ),
-        Record::Event(event) => event.kind == EventKind::Deleted,
+        Record::Event(event) => matches!(
+            event.kind,
+            EventKind::Leaked { .. } | EventKind::LeakedDeleted { .. } | EventKind::Deleted
+        ),
         Record::TurnEnded { .. } => true,
         _ => false,
     }
@@ -884,8 +906,10 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         zone: spec.zone.clone(),
         catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
+        market: spec.market,
         image: spec.image.clone(),
         labels: spec.labels.clone(),
+        addresses: spec.allocation.ip_addresses().map(str::to_owned).collect(),
         version: (!spec.version.is_empty()).then(|| spec.version.clone()),
         stages: stages.collect(),
         deletion: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::{Affliction, Endpoint, Hardware};
+use nephele_engine::{Affliction, Endpoint, Hardware, Leaked, SimTime};
 use nephele_etcd::{Member, member_id};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
@@ -264,7 +264,8 @@ impl Cluster {
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
-            let fixed = |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone());
+            let fixed =
+                |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone(), spec.market);
             if fixed(&known.spec) != fixed(&spec) {
                 return Admission::Conflict;
             }
@@ -621,6 +622,29 @@ impl Cluster {
         }
     }
 
+    /// The instance of a machine leaked. Its addresses stay in use.
+    pub(crate) fn on_leaked(&self, name: &str, since: SimTime, addresses: &[String]) {
+        self.state.lock().allocations.leak(name, since, addresses);
+    }
+
+    /// A leaked instance was deleted.
+    pub(crate) fn on_leaked_deleted(&self, name: &str, since: SimTime) {
+        self.state.lock().allocations.release_leaked(name, since);
+    }
+
+    /// Sets all leaked instances of the cluster.
+    pub(crate) fn set_leaked(&self, leaked: &[Leaked]) {
+        let mut state = self.state.lock();
+        let is_there = |(name, since): &(String, SimTime)| {
+            leaked.iter().any(|leaked| leaked.id.name == *name && leaked.since == *since)
+        };
+        let gone: Vec<_> = state.allocations.leaked().filter(|key| !is_there(key)).cloned().collect();
+        gone.iter().for_each(|(name, since)| state.allocations.release_leaked(name, *since));
+        for Leaked { id, since, addresses, .. } in leaked {
+            state.allocations.leak(&id.name, *since, addresses);
+        }
+    }
+
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
     /// collector would do.
     ///
@@ -883,6 +907,7 @@ pub(crate) mod tests {
             region: None,
             catalog: String::new(),
             instance_type: None,
+            market: nephele_engine::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),

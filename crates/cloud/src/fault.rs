@@ -1,11 +1,15 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Effect, Fault, FaultPhase, FaultRecord, Request, ResourceId, SimTime, Verb};
+use nephele_engine::{
+    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId, SimTime, Verb,
+};
 
+use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
+use crate::leak::LeakedInstance;
 use crate::symptom::Symptom;
 
 /// What a fault has done.
@@ -23,6 +27,8 @@ pub struct FaultObservation {
     pub last_hits: Vec<FaultHit>,
     /// The machines and clusters that it afflicts, in order.
     pub affected: Vec<Affected>,
+    /// The leaked instances that are deleted with it, see [`Cloud::observe_leaked_by`].
+    pub leaked: Vec<LeakedInstance>,
 }
 
 /// A machine or a cluster that a fault afflicts.
@@ -32,11 +38,13 @@ pub struct Affected {
     pub cluster: ClusterId,
     /// The machine. None for the cluster itself.
     pub machine: Option<String>,
+    /// When the notice to the machine is over, in the time of its cloud. None if it is over.
+    pub until: Option<Timestamp>,
 }
 
 impl Affected {
     fn resource(&self) -> ResourceId {
-        let Self { cluster, machine } = self;
+        let Self { cluster, machine, until: _ } = self;
         match machine {
             Some(name) => MachineId { cluster: cluster.clone(), name: name.clone() }.resource(),
             None => cluster.load_balancer(),
@@ -45,7 +53,21 @@ impl Affected {
 
     fn of_resource(id: &ResourceId) -> Self {
         let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
-        Self { cluster, machine: MachineId::of_resource(id).map(|machine| machine.name) }
+        let machine = MachineId::of_resource(id).map(|machine| machine.name);
+        Self { cluster, machine, until: None }
+    }
+
+    /// A resource that a fault afflicts.
+    fn of(state: &FaultState, id: &ResourceId, engine: &Engine) -> Self {
+        // While the resource exists, it knows: the clock of its cloud may have been forgotten.
+        let running = engine.get(id).and_then(|resource| resource.notices.get(&state.id.name)?.time());
+        let known = state.notices.iter().find(|notice| notice.id == *id).map(|notice| notice.ends);
+        let ends = running.or(known).filter(|ends| *ends != NoticeEnd::OVER);
+        Self { until: ends.map(instant), ..Self::of_resource(id) }
+    }
+
+    fn notice_end(&self) -> NoticeEnd {
+        NoticeEnd { id: self.resource(), ends: self.until.map_or(NoticeEnd::OVER, cloud_time) }
     }
 }
 
@@ -73,6 +95,8 @@ pub struct FaultHistory {
     pub hits: u64,
     /// The machines and clusters that it afflicted.
     pub affected: Vec<Affected>,
+    /// The leaked instances that are deleted with it.
+    pub leaked: Vec<LeakedInstance>,
 }
 
 impl Cloud {
@@ -86,17 +110,24 @@ impl Cloud {
         fault: Fault,
         history: Option<FaultHistory>,
     ) -> Result<(), CallError> {
-        let (record, affected) = match history {
-            None => (FaultRecord { began: self.now(), matched: 0, hits: 0 }, Vec::new()),
-            Some(FaultHistory { began, matched, hits, affected }) => {
-                (FaultRecord { began: self.clock().at(began), matched, hits }, affected)
-            }
+        let new = || FaultHistory {
+            began: self.clock().wall_time(self.now()),
+            matched: 0,
+            hits: 0,
+            affected: Vec::new(),
+            leaked: Vec::new(),
         };
+        let FaultHistory { began, matched, hits, affected, leaked } = history.unwrap_or_else(new);
+        let record = FaultRecord { began: self.clock().at(began), matched, hits };
         let afflicted = affected.iter().map(Affected::resource).collect();
+        let is_about_notices =
+            fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
+        let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
+        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
-        self.ask(Request::PutFault { id, fault, record, afflicted })
+        self.ask(Request::PutFault { id, fault, record, afflicted, notices, leaked })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -116,14 +147,15 @@ impl Cloud {
     /// What a fault has done. None if it does not exist.
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
+        let leaked = self.observe_leaked_by(id);
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            let affected = state.afflicted.iter().map(Affected::of_resource).collect();
+            let affected = state.afflicted.iter().map(|id| Affected::of(state, id, engine)).collect();
             Some((state.phase(now), state.record, state.last_hits.clone(), affected))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
-            let Affected { cluster, machine } = Affected::of_resource(&hit.target);
+            let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
             let (at, operation) = (clock.wall_time(hit.at), hit.operation.map(Verb::as_str));
             FaultHit { at, operation, cluster, machine }
         };
@@ -134,6 +166,7 @@ impl Cloud {
             hits: record.hits,
             last_hits: last_hits.iter().rev().map(hit).collect(),
             affected,
+            leaked,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nephele_engine::{
-    Cursor, Engine, Entry, Event, EventKind, GroupId, Outcome, Record, Request, Resource, ResourceId,
+    Cursor, Engine, Entry, Event, EventKind, GroupId, Leaked, Outcome, Record, Request, Resource, ResourceId,
     ResourceKind, SimTime, StageName, StageState, UpdateState,
 };
 
@@ -46,6 +46,7 @@ struct Snapshot {
     resources: Vec<Resource>,
     /// The backends of its load balancer that are in service.
     in_service: BTreeSet<String>,
+    leaked: Vec<Leaked>,
 }
 
 impl Follower {
@@ -71,7 +72,8 @@ impl Follower {
                 Err(nephele_engine::Behind) => {
                     let resources = engine.group(&self.group).cloned().collect();
                     let in_service = engine.in_service(&self.load_balancer).map(str::to_owned).collect();
-                    Read::Behind(Snapshot { resources, in_service }, look(engine))
+                    let leaked = engine.leaked_of_group(&self.group).cloned().collect();
+                    Read::Behind(Snapshot { resources, in_service, leaked }, look(engine))
                 }
             }
         })
@@ -136,6 +138,8 @@ impl Cluster {
                         self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(Symptom::of));
                     }
                     EventKind::StageFailed { .. } => {}
+                    EventKind::Leaked { since, addresses, .. } => self.on_leaked(&id.name, *since, addresses),
+                    EventKind::LeakedDeleted { since } => self.on_leaked_deleted(&id.name, *since),
                     // Only load balancers have backends.
                     EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
                     EventKind::Deleted => self.on_gone(&id.name),
@@ -185,7 +189,8 @@ impl Cluster {
     /// Starts again from the state of the engine. Objects that are already shown stay as they are. All machines of the
     /// cluster learn of a changed cluster, also those that wait for room.
     fn show_state(&self, snapshot: Snapshot, changed: &mut BTreeSet<Changed>) {
-        let Snapshot { resources, in_service } = snapshot;
+        let Snapshot { resources, in_service, leaked } = snapshot;
+        self.set_leaked(&leaked);
         let machines: BTreeMap<&str, &Resource> = resources
             .iter()
             .filter(|resource| resource.spec.id.kind == ResourceKind::Instance)

@@ -13,6 +13,7 @@
 //! decides what happens and when. The projection, a set of pure functions, decides what a cluster looks like. The crate
 //! knows nothing of Cluster API's objects: `infra` uses the crate's own types and reads everything back by observing.
 
+mod account_metrics;
 mod allocation;
 mod certificates;
 mod cidr;
@@ -20,6 +21,7 @@ mod clock;
 mod cloud;
 mod cluster;
 mod connection;
+mod cost;
 mod driver;
 mod error;
 mod etcd_delay;
@@ -29,6 +31,7 @@ mod front;
 mod identity;
 mod journal;
 mod kept;
+mod leak;
 mod listener;
 mod load_balancer;
 mod metrics;
@@ -49,14 +52,17 @@ mod usage;
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
 pub use connection::LoadBalancerTrouble;
+pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
+pub use leak::LeakedInstance;
 pub use nephele_engine::{
     ApiLimits, Budget, CallRate, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
-    FailureReason, Fault, FaultPhase, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches,
-    Model, Odds, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed, Selector, Stock, Verb,
+    FailureReason, Fault, FaultPhase, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits,
+    Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed,
+    Selector, Spent, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
@@ -66,8 +72,8 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
-    Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Files, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
+    MachineUpdate, Software, StartUp,
 };
 pub use symptom::{EtcdAlarm, NodeCondition, Symptom};
 pub use timed::{EarlyExpiry, Flap};

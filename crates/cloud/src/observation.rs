@@ -80,6 +80,13 @@ impl MachineObservation {
         self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)
     }
 
+    /// The first fault because of which the cloud takes its instance back.
+    #[must_use]
+    pub fn reclaimed_by(&self) -> Option<&str> {
+        let told = self.wrong.iter().find(|(_, symptom)| matches!(symptom, Symptom::SpotReclaim(_)));
+        told.map(|(fault, _)| fault.as_str())
+    }
+
     /// The first fault that keeps it from getting past a stage.
     #[must_use]
     pub fn held_by(&self, stage: Stage) -> Option<&str> {

@@ -5,11 +5,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{DrawKey, Endpoint, Hardware};
+use nephele_engine::{DrawKey, Endpoint, Hardware, Market};
 use nephele_pki::Authority;
 
 use crate::cidr;
+use crate::clock::ClockObservation;
+use crate::cost::CostObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+use crate::leak::LeakedInstance;
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +101,8 @@ pub struct MachineSpec {
     pub catalog: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
+    /// How it is paid for.
+    pub market: Market,
     /// Its hardware, as published before. The cloud chooses the hardware of a new machine.
     pub hardware: Option<Hardware>,
     /// The image that it booted from.
@@ -136,6 +141,17 @@ pub struct Allocation {
     pub ordinal: Option<u32>,
 }
 
+/// What was published about a catalog before a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormerCatalog {
+    /// Its clock. None if it was never changed.
+    pub clock: Option<ClockObservation>,
+    /// Its leaked instances.
+    pub leaked: Vec<LeakedInstance>,
+    /// What its machines had cost.
+    pub cost: Option<CostObservation>,
+}
+
 /// A cluster that was published before a restart, or by somebody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerCluster {
@@ -160,6 +176,8 @@ pub struct FormerMachine {
     pub catalog: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
+    /// How it is paid for.
+    pub market: Market,
     /// Its hardware.
     pub hardware: Hardware,
     /// Its allocation.
@@ -167,6 +185,12 @@ pub struct FormerMachine {
 }
 
 impl Allocation {
+    /// Its addresses in networks, without names.
+    pub(crate) fn ip_addresses(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.addresses.iter().filter(|address| address.kind.ends_with("IP"));
+        addresses.map(|address| address.address.as_str())
+    }
+
     /// The key of its draws in the engine.
     pub(crate) fn draw_key(&self) -> Option<DrawKey> {
         Some(DrawKey { set: self.set.clone(), ordinal: self.ordinal? })

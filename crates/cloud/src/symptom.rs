@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use nephele_engine::{Affliction, ResourceKind, SimTime};
+use nephele_engine::{Affliction, Market, Notice, ResourceKind, SimTime};
 use nephele_etcd::Alarm;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum Symptom {
     Frozen,
     /// The instance is gone and does not come back.
     Vanished,
+    /// The cloud takes a spot instance back: after this time it has vanished.
+    SpotReclaim(Duration),
     /// The machine does not get past a stage of its start.
     Held(Stage),
     /// The API servers of the cluster misbehave.
@@ -91,6 +93,9 @@ impl fmt::Display for Symptom {
             }
             Self::Frozen => f.write_str("Nothing on the machine answers"),
             Self::Vanished => f.write_str("The instance is gone"),
+            Self::SpotReclaim(notice) => {
+                write!(f, "The cloud takes the spot instance back in {notice:?}")
+            }
             Self::Held(stage) => write!(f, "The machine does not reach stage {}", stage.name()),
             Self::ApiServer(_) => f.write_str("The API servers misbehave"),
             Self::EtcdAlarm(EtcdAlarm::NoSpace) => f.write_str("The etcd member raises alarm NOSPACE"),
@@ -156,6 +161,13 @@ impl Symptom {
             holds,
             is_down: self.is_silence(),
             is_final: *self == Self::Vanished,
+            market: matches!(self, Self::SpotReclaim(_)).then_some(Market::Spot),
+            notice: match self {
+                Self::SpotReclaim(lasts) => {
+                    Some(Box::new(Notice { lasts: *lasts, then: Self::Vanished.affliction() }))
+                }
+                _ => None,
+            },
         }
     }
 
@@ -202,6 +214,7 @@ mod tests {
             Symptom::NotReady,
             Symptom::Frozen,
             Symptom::Vanished,
+            Symptom::SpotReclaim(Duration::from_secs(90)),
             Symptom::NodeCondition(condition),
             Symptom::ApiServer(down),
             Symptom::EtcdAlarm(EtcdAlarm::Corrupt),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Cloud, Effect, Fault, FaultId, Matches, Role,
-    Symptom,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Catalog, Cloud, Deletion, Effect, Fault,
+    FaultId, FormerCatalog, LeakedInstance, MachineId, MachineSpec, Matches, Role, Symptom,
 };
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ async fn a_frozen_machine_is_silent_until_it_is_healed() {
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
     let (_, other) = http.get("/api/v1/nodes/two").await.unwrap();
     assert_eq!(ready(&other), ("True".to_owned(), vec![]));
-    let hit = Affected { cluster: cluster.clone(), machine: Some("one".into()) };
+    let hit = Affected { cluster: cluster.clone(), machine: Some("one".into()), until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
     cloud.delete_fault(&id("f")).unwrap();
@@ -87,6 +87,57 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
 }
 
 #[tokio::test]
+async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_address() {
+    let world = World::start(30_950..=30_959);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("leaky", authorities);
+    let cloud = &world.cloud;
+    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    for name in ["one", "two"] {
+        let spec = machine(&cluster, name, Role::ControlPlane);
+        support::provide(cloud, MachineSpec { catalog: "north".into(), ..spec }).unwrap();
+    }
+    let two = MachineId { cluster: cluster.clone(), name: "two".into() };
+    let address =
+        |cloud: &Cloud| cloud.observe_machine(&two).unwrap().allocation.addresses[0].address.clone();
+    let before = address(cloud);
+    let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
+    cloud.put_fault(&id("f"), leak, None).unwrap();
+    assert_eq!(cloud.delete_machine(&two).unwrap(), Deletion::Gone);
+
+    let leaf = admin(&authorities.cluster);
+    let mut http =
+        Http::connect(&endpoint, &client_tls(&authorities.cluster, Some(&leaf), &[])).await.unwrap();
+    assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
+    let observed = cloud.observe_cluster(&cluster).unwrap();
+    assert_eq!((observed.backends, observed.etcd_members), (1, vec!["one".to_owned()]));
+    assert_eq!((cloud.observe_usage("default", "north").machines, world.gauge("nephele_machines")), (2, 1.0));
+    assert_eq!(world.gauge("nephele_leaked_instances"), 1.0);
+    let leaked = cloud.observe_leaked("default", "north");
+    let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
+    assert_eq!((named, fault.as_str(), addresses), (&two, "f", &vec![before.clone()]));
+
+    // A new machine of its name gets another address, here and after a restart.
+    let again = || MachineSpec { catalog: "north".into(), ..machine(&cluster, "two", Role::Worker) };
+    support::provide(cloud, again()).unwrap();
+    assert_ne!(address(cloud), before);
+    let next = World::start(30_960..=30_969);
+    next.cluster("leaky", authorities);
+    let former = FormerCatalog { leaked: leaked.clone(), ..FormerCatalog::default() };
+    next.cloud.put_catalog("default", "north", Catalog::default(), former).unwrap();
+    support::provide(&next.cloud, again()).unwrap();
+    assert_ne!(address(&next.cloud), before);
+    assert_eq!(next.cloud.observe_leaked("default", "north"), leaked);
+    assert_eq!(next.cloud.observe_usage("default", "north").machines, 2);
+
+    next.cloud.delete_leaked("default", "north").unwrap();
+    assert_eq!(next.cloud.observe_leaked("default", "north"), []);
+    assert_eq!(next.cloud.observe_usage("default", "north").machines, 1);
+    world.stop().await;
+    next.stop().await;
+}
+
+#[tokio::test]
 async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     let world = World::start_with(30_920..=30_929, Duration::from_millis(200));
     let authorities = &ECDSA;
@@ -106,7 +157,7 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     assert_eq!((code.as_u16(), &status["reason"]), (429, &Value::from("TooManyRequests")));
     assert_eq!(status["message"], "the API server has a simulated failure (Fault f)");
     assert_eq!(http.get("/api/v1/pods").await.unwrap().0, 200);
-    let hit = Affected { cluster: cluster.clone(), machine: None };
+    let hit = Affected { cluster: cluster.clone(), machine: None, until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
     cloud.delete_fault(&id("f")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();

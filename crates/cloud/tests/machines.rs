@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Changed, Cloud, Deletion, ErrorClass, FormerMachine, Hardware, MachineError, MachineId,
-    MachineSpec, Role, Stage, StageObservation, StartUp,
+    Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
+    MachineId, MachineSpec, Market, Role, Stage, StageObservation, StartUp,
 };
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
@@ -265,13 +265,14 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
         let mut spec_of_machine = former.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
         spec_of_machine.catalog = "north".into();
         let id = spec_of_machine.id.clone();
-        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), None).unwrap();
+        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), FormerCatalog::default()).unwrap();
         cloud.reserve_machines(began.is_some().then(|| FormerMachine {
             id: id.clone(),
             has_begun: true,
             zone: None,
             catalog: "north".into(),
             instance_type: None,
+            market: Market::OnDemand,
             hardware: Hardware::default(),
             allocation: spec_of_machine.allocation.clone(),
         }));
@@ -357,6 +358,7 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         zone: None,
         catalog: String::new(),
         instance_type: None,
+        market: Market::OnDemand,
         hardware: Hardware::default(),
         allocation: Allocation::default(),
     };

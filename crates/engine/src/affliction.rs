@@ -5,18 +5,22 @@
 //!   Create, Adopt ──▶ the resource                                ├─▶ decided once: hit, or spared
 //!                                                                 ▼
 //!                                          hit: Afflicted ─▶ stages wait, backends are out of service
-//!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┘
+//!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┤
+//!                       a notice that is over: something else ◀────┘
 //! ```
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Market;
+use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{FaultState, Subject};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
-use crate::resource::{Progress, Resource, ResourceSpec, StageState};
+use crate::resource::{Due, Progress, Resource, ResourceSpec, StageState};
 use crate::setting::{Setting, Settings};
 use crate::time::SimTime;
 
@@ -39,13 +43,45 @@ pub struct Affliction {
     pub is_down: bool,
     /// Whether it stays for as long as the resource exists.
     pub is_final: bool,
+    /// Only instances that are paid for in this way can have it. None for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market: Option<Market>,
+    /// What comes after it, unless it is healed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Box<Notice>>,
+}
+
+/// A warning: after a while, something else is wrong with the resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// How long it lasts, in the time of the cloud.
+    pub lasts: Duration,
+    /// What comes after it.
+    pub then: Affliction,
+}
+
+/// When a notice to a resource is over, [`NoticeEnd::OVER`] if it is. It is kept in the time of the cloud, so that neither a
+/// restart nor a change of the clock lets it begin again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeEnd {
+    /// The resource.
+    pub id: ResourceId,
+    /// The time of the cloud.
+    pub ends: CloudTime,
+}
+
+impl NoticeEnd {
+    /// The end of a notice that is over.
+    pub const OVER: CloudTime = CloudTime::from_micros(0);
 }
 
 impl Affliction {
     /// Whether a resource can have it.
     pub(crate) fn is_for(&self, spec: &ResourceSpec) -> bool {
         let has = |name: &StageName| spec.stages.iter().any(|stage| stage.name == *name);
-        self.of == spec.id.kind && self.among.as_ref().is_none_or(has)
+        self.of == spec.id.kind
+            && self.among.as_ref().is_none_or(has)
+            && self.market.is_none_or(|market| market == spec.market)
     }
 }
 
@@ -92,7 +128,7 @@ impl Engine {
     pub(crate) fn heal(&mut self, at: SimTime, fault: &str, afflicted: &BTreeSet<ResourceId>) -> Vec<Event> {
         let mut events = Vec::new();
         for id in afflicted {
-            events.extend(self.set_affliction(at, id, fault, None));
+            events.extend(self.set_affliction(at, id, fault, None, None));
         }
         events
     }
@@ -110,16 +146,39 @@ impl Engine {
         let subject = Subject { spec: &resource.spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
         let wanted = faults.decide(fault, &subject, at, is_adopted, setting.seed);
-        self.set_affliction(at, id, &fault.name, wanted)
+        let ends = faults.get(fault).and_then(|state| state.notice_end(id));
+        let events = self.set_affliction(at, id, &fault.name, wanted, ends);
+        self.keep_notice(fault, id);
+        events
     }
 
-    /// Sets what is wrong with a resource because of a fault.
+    /// Lets the fault remember when its notice to a resource is over.
+    fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId) {
+        let due = self.get(id).and_then(|resource| resource.notices.get(&fault.name)).copied();
+        if let Some(ends) = due.and_then(Due::time) {
+            self.faults.keep_notice(fault, id, ends);
+        }
+    }
+
+    /// Lets happen what comes after the notice of a fault.
+    pub(crate) fn end_notice(&mut self, at: SimTime, id: &ResourceId, fault: &str) -> Vec<Event> {
+        let affliction = self.get(id).and_then(|resource| resource.afflictions.get(fault));
+        let Some(notice) = affliction.and_then(|affliction| affliction.notice.clone()) else {
+            return Vec::new();
+        };
+        // After a restart it is over at once, also while the clock stands still.
+        self.faults.keep_notice(&ResourceId::fault(&id.account, fault), id, NoticeEnd::OVER);
+        self.set_affliction(at, id, fault, Some(notice.then), None)
+    }
+
+    /// Sets what is wrong with a resource because of a fault. `ends` is when a notice is over, if an earlier process gave it.
     fn set_affliction(
         &mut self,
         at: SimTime,
         id: &ResourceId,
         fault: &str,
         wanted: Option<Affliction>,
+        ends: Option<CloudTime>,
     ) -> Vec<Event> {
         let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = &mut *self;
         let Some(resource) = resources.get_mut(id) else { return Vec::new() };
@@ -130,6 +189,17 @@ impl Engine {
         }
         let (before, ran, held) =
             (resource.next_deadline(), resource.running_stages(), resource.held_stages());
+        // Nothing comes after what is final.
+        let changing = wanted.as_ref().filter(|affliction| !affliction.is_final);
+        match changing.and_then(|affliction| affliction.notice.as_ref()) {
+            Some(notice) => {
+                let new = || setting.end_of_new(at, notice.lasts);
+                let (due, ends) = ends.map_or_else(new, |ends| setting.when(ends));
+                let due = due.map(|due| due.max(at));
+                resource.notices.insert(fault.to_owned(), Due { due, ends });
+            }
+            None => drop(resource.notices.remove(fault)),
+        }
         match &wanted {
             Some(affliction) => drop(resource.afflictions.insert(fault.to_owned(), affliction.clone())),
             None => drop(resource.afflictions.remove(fault)),

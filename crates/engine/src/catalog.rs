@@ -125,6 +125,52 @@ pub struct InstanceType {
     pub architecture: String,
     /// Quantities by resource name.
     pub capacity: BTreeMap<String, String>,
+    /// What an instance costs. A changed price is for the time after the change.
+    #[serde(default, skip_serializing_if = "Price::is_nothing")]
+    pub price: Price,
+}
+
+/// What an instance costs in an hour of the time of its cloud, in millionths of a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    /// The usual price.
+    pub on_demand: u64,
+    /// The price of an instance that the cloud may take back.
+    pub spot: u64,
+}
+
+impl Price {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How an instance is paid for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Market {
+    /// At the usual price.
+    #[default]
+    OnDemand,
+    /// At a lower price. The cloud may take it back.
+    Spot,
+}
+
+impl Market {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::OnDemand, Self::Spot];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OnDemand => "OnDemand",
+            Self::Spot => "Spot",
+        }
+    }
+
+    pub(crate) fn is_on_demand(&self) -> bool {
+        *self == Self::OnDemand
+    }
 }
 
 /// The image that an instance boots from.

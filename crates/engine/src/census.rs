@@ -41,6 +41,8 @@ impl Census {
             | EventKind::Updated(_)
             | EventKind::BackendInService(_)
             | EventKind::BackendOutOfService(_)
+            | EventKind::Leaked { .. }
+            | EventKind::LeakedDeleted { .. }
             | EventKind::Deleted => {}
         }
     }

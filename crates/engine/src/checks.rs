@@ -44,7 +44,8 @@ impl Checked<'_> {
             | Request::Update(..)
             | Request::RegisterBackend { .. }
             | Request::DeregisterBackend { .. }
-            | Request::Delete(_) => None,
+            | Request::Delete(_)
+            | Request::DeleteLeaked(_) => None,
         }
     }
 
@@ -59,7 +60,7 @@ impl Checked<'_> {
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
     let id = checked.operation.request.target();
     let fits = match &checked.operation.request {
-        Request::PutCatalog { .. } => id.kind == ResourceKind::Catalog,
+        Request::PutCatalog { .. } | Request::DeleteLeaked(_) => id.kind == ResourceKind::Catalog,
         Request::PutFault { .. } => id.kind == ResourceKind::Fault,
         Request::RegisterBackend { .. } | Request::DeregisterBackend { .. } => {
             id.kind == ResourceKind::LoadBalancer

@@ -6,10 +6,12 @@ use crate::catalog::Hardware;
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
+use crate::leak::Leaked;
 use crate::resource::{
-    Deletion, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
+    Deletion, Due, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
 };
 use crate::time::SimTime;
+use crate::usage::Footprint;
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
@@ -24,6 +26,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         update,
         backends,
         afflictions,
+        notices,
         progress,
     } = resource;
     write_spec(hash, spec);
@@ -39,19 +42,15 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     if !afflictions.is_empty() {
         hash.text("afflictions");
         hash.list(afflictions, |hash, (fault, affliction)| {
-            let Affliction { of, among, before, symptom, holds, is_down, is_final } = affliction;
-            for text in [fault, of.as_str(), symptom] {
-                hash.text(text);
-            }
-            hash.list(among, |hash, stage| hash.text(stage.as_str()));
-            hash.list(holds, |hash, stage| hash.text(stage.as_str()));
-            hash.number(u64::from(*is_down));
-            hash.number(u64::from(*is_final));
-            // An affliction without it keeps the digest it had in earlier releases.
-            if let Some(stage) = before {
-                hash.text("before");
-                hash.text(stage.as_str());
-            }
+            hash.text(fault);
+            write_affliction(hash, affliction);
+        });
+    }
+    if !notices.is_empty() {
+        hash.text("notices");
+        hash.list(notices, |hash, (fault, Due { due, ends })| {
+            hash.text(fault);
+            write_end(hash, *due, *ends);
         });
     }
     hash.time(*created);
@@ -64,6 +63,41 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         Passing::Stage(progress) => write_progress(hash, progress),
         Passing::Update(update) => write_update(hash, update),
     });
+}
+
+pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
+    let Leaked { id, since, fault, addresses: _, footprint } = leaked;
+    let Footprint { zone, catalog, instance_type, processors, market } = footprint;
+    hash.id(id);
+    hash.time(*since);
+    hash.text(fault);
+    hash.text(catalog);
+    hash.list(zone, |hash, zone| hash.text(zone));
+    hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
+    hash.number(u64::from(*processors));
+    hash.text(market.as_str());
+}
+
+fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
+    let Affliction { of, among, before, symptom, holds, is_down, is_final, market, notice } = affliction;
+    hash.text(of.as_str());
+    hash.text(symptom);
+    hash.list(among, |hash, stage| hash.text(stage.as_str()));
+    hash.list(holds, |hash, stage| hash.text(stage.as_str()));
+    hash.number(u64::from(*is_down));
+    hash.number(u64::from(*is_final));
+    // An affliction without it keeps the digest it had in earlier releases.
+    if let Some(stage) = before {
+        hash.text("before");
+        hash.text(stage.as_str());
+    }
+    if let Some(market) = market {
+        hash.text(market.as_str());
+    }
+    if let Some(notice) = notice {
+        hash.duration(notice.lasts);
+        write_affliction(hash, &notice.then);
+    }
 }
 
 /// A part of a resource that changes by itself over time.
@@ -79,11 +113,14 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         zone,
         catalog,
         instance_type,
+        market,
         image,
         version,
         endpoint,
         owner,
         labels,
+        // They decide nothing.
+        addresses: _,
         stages,
         deletion,
     } = spec;
@@ -102,6 +139,10 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
             hash.text(what);
             hash.text(value);
         }
+    }
+    if !market.is_on_demand() {
+        hash.text("market");
+        hash.text(market.as_str());
     }
     if let Some(Endpoint { host, port }) = endpoint {
         hash.text("endpoint");

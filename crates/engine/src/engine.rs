@@ -10,10 +10,12 @@ use crate::census::Census;
 use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
-use crate::digest::write_resource;
-use crate::fault::{Call, Fault, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
+use crate::digest::{write_leaked, write_resource};
+use crate::fault::{Call, FaultRecord, FaultState, Faults, Strike, Subject, Verdict};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
+use crate::leak::Leaks;
+use crate::meter::{Cost, Meters};
 use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
@@ -33,9 +35,12 @@ pub struct Engine {
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources, with what they take up. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
+    /// The leaked instances. They take up room as if they were in `resources`.
+    pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     usage: Usage,
+    pub(crate) meters: Meters,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
     pub(crate) calls: CallCounts,
@@ -59,8 +64,10 @@ impl Engine {
             clocks: Clocks::new(),
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
+            leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
+            meters: Meters::new(),
             waiting: Lines::default(),
             faults: Faults::default(),
             calls: CallCounts::default(),
@@ -92,6 +99,10 @@ impl Engine {
         let (outcome, lost) = match hit {
             Some(Strike::Instead(outcome)) => (outcome, None),
             Some(Strike::After(error)) => (self.carry_out(&operation, &mut events), Some(error)),
+            Some(Strike::Leak(fault)) => {
+                self.leak(now, operation.request.target(), &fault, &mut events);
+                (Outcome::Accepted, None)
+            }
             None => (self.carry_out(&operation, &mut events), None),
         };
         let is_answered_read = outcome == Outcome::Accepted && operation.request.is_read();
@@ -151,10 +162,16 @@ impl Engine {
         if self.faults.is_empty() || operation.caller == Operation::SWEEPER {
             return Verdict::default();
         }
+        // The only request that lets an instance leak is its deletion.
+        let has_room_to_leak = match &operation.request {
+            Request::Delete(id) => self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id())),
+            _ => false,
+        };
         let Self { resources, faults, config, catalogs, seed, clocks, .. } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Verdict::default();
         };
+        let can_leak = verb == Verb::DeleteInstance && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
@@ -162,7 +179,8 @@ impl Engine {
         };
         let subject = Subject { spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(spec);
-        faults.strike(&Call { verb, caller: &operation.caller, subject, at: operation.at }, setting.seed)
+        let call = Call { verb, caller: &operation.caller, subject, can_leak, at: operation.at };
+        faults.strike(&call, setting.seed)
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
@@ -196,7 +214,7 @@ impl Engine {
     ) -> Result<Outcome, CloudError> {
         match request {
             Request::Create(spec) => {
-                let outcome = self.create(spec, None, now, &BTreeMap::new())?;
+                let outcome = self.create(now, spec, None, now, &BTreeMap::new())?;
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, false));
                 }
@@ -204,7 +222,7 @@ impl Engine {
             }
             Request::Adopt { spec, created, reached, hardware, deleting } => {
                 let is_there = self.resources.contains_key(&spec.id);
-                let outcome = self.create(spec, hardware.as_ref(), (*created).min(now), reached)?;
+                let outcome = self.create(now, spec, hardware.as_ref(), (*created).min(now), reached)?;
                 if let Some(since) = deleting.filter(|_| !is_there) {
                     self.begin_deletion(since.min(now), &spec.id);
                 }
@@ -220,20 +238,39 @@ impl Engine {
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog, clock } => {
-                Ok(self.put_catalog(now, id, catalog, clock.as_ref()))
+            Request::PutCatalog { id, catalog, clock, leaked, cost } => {
+                if !self.catalogs.contains_key(id) {
+                    events.extend(self.adopt_leaked(now, leaked));
+                }
+                Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted } => {
+            Request::PutFault { id, fault, record, afflicted, notices, leaked } => {
+                if self.faults.get(id).is_none() {
+                    events.extend(self.adopt_leaked(now, leaked));
+                }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
-                Ok(self.put_fault(now, id, fault, record, afflicted, events))
+                let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
+                if !self.faults.put(id, fault, record, afflicted, notices) {
+                    return Ok(Outcome::AlreadyDone);
+                }
+                // A fault that is new or changes decides about all resources of its account.
+                if afflicted_some || fault.effect.affliction().is_some() {
+                    events.extend(self.afflict_all(now, id));
+                }
+                Ok(Outcome::Accepted)
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
-            Request::Reserve { id, footprint } => Ok(self.reserve(id, footprint)),
+            Request::Reserve { id, footprint } => Ok(self.reserve(now, id, footprint)),
             Request::Describe(id) => self.describe(now, id),
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
             Request::Delete(id) => Ok(self.delete(now, id, events)),
+            Request::DeleteLeaked(catalog) => {
+                let leaked: Vec<_> = self.leaked(catalog).cloned().collect();
+                events.extend(self.delete_leaked(now, &leaked));
+                Ok(if leaked.is_empty() { Outcome::AlreadyDone } else { Outcome::Accepted })
+            }
         }
     }
 
@@ -322,7 +359,7 @@ impl Engine {
         Settings { config: &self.config, catalogs: &self.catalogs, seed: &self.seed, clocks: &self.clocks }
     }
 
-    fn catalogs(&self) -> Catalogs<'_> {
+    pub(crate) fn catalogs(&self) -> Catalogs<'_> {
         Catalogs { config: &self.config, by_id: &self.catalogs }
     }
 
@@ -390,12 +427,16 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both. The journal, generations, reservations, the lines for room, the
+    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations, reservations, the lines for room, the
     /// catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
         hash.list(self.resources.values(), write_resource);
+        // A cloud without leaked instances keeps the digest of earlier releases.
+        if !self.leaks.is_empty() {
+            hash.list(self.leaks.values(), write_leaked);
+        }
         hash.finish()
     }
 
@@ -405,40 +446,29 @@ impl Engine {
         id: &ResourceId,
         catalog: &Catalog,
         former: Option<&ClockRecord>,
+        cost: Option<&Cost>,
     ) -> Outcome {
         if self.catalogs.get(id) == Some(catalog) {
             return Outcome::AlreadyDone;
         }
+        self.add_up(now, id);
         let before = self.catalogs.insert(id.clone(), catalog.clone());
         if catalog.api.calls.is_none() {
             self.calls.forget(id);
         }
+        let is_new = before.is_none();
         self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
-        Outcome::Accepted
-    }
-
-    /// Sets a fault, which decides about all resources of its account when it is new or changes.
-    fn put_fault(
-        &mut self,
-        now: SimTime,
-        id: &ResourceId,
-        fault: &Fault,
-        record: FaultRecord,
-        afflicted: &[ResourceId],
-        events: &mut Vec<Event>,
-    ) -> Outcome {
-        let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-        if !self.faults.put(id, fault, record, afflicted) {
-            return Outcome::AlreadyDone;
-        }
-        if afflicted_some || fault.effect.affliction().is_some() {
-            events.extend(self.afflict_all(now, id));
+        if is_new {
+            self.begin_meter(now, id, cost);
+        } else {
+            self.reprice(now, id);
         }
         Outcome::Accepted
     }
 
     fn create(
         &mut self,
+        now: SimTime,
         spec: &ResourceSpec,
         known: Option<&Hardware>,
         created: SimTime,
@@ -447,17 +477,17 @@ impl Engine {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
             let before = Footprint::of(existing);
             let outcome = ensure(existing, spec)?;
-            let now = Footprint::of(existing);
-            if now != before {
-                self.usage.give_back(&spec.id, &before);
-                self.usage.take(&spec.id, &now);
+            let after = Footprint::of(existing);
+            if after != before {
+                self.take(now, &spec.id, &after);
+                self.give_back(now, &spec.id, &before);
             }
             return Ok(outcome);
         }
         let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
         let setting = self.settings().of(spec);
-        self.insert(Resource::new(spec.clone(), hardware, created, reached, setting));
+        self.insert(now, Resource::new(spec.clone(), hardware, created, reached, setting));
         Ok(Outcome::Accepted)
     }
 
@@ -508,40 +538,59 @@ impl Engine {
                 self.census.reach(stage);
             }
         }
-        self.insert(resource);
+        self.insert(SimTime::default(), resource);
     }
 
-    pub(crate) fn reserve(&mut self, id: &ResourceId, footprint: &Footprint) -> Outcome {
+    pub(crate) fn reserve(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) -> Outcome {
         if self.resources.contains_key(id) || self.reserved.contains_key(id) {
             return Outcome::AlreadyDone;
         }
         self.waiting.leave(id);
-        self.usage.take(id, footprint);
+        self.take(now, id, footprint);
         self.reserved.insert(id.clone(), footprint.clone());
         Outcome::Accepted
     }
 
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
-    fn give_up(&mut self, id: &ResourceId) -> bool {
+    fn give_up(&mut self, now: SimTime, id: &ResourceId) -> bool {
         let Some(footprint) = self.reserved.remove(id) else { return false };
-        self.usage.give_back(id, &footprint);
+        self.give_back(now, id, &footprint);
         true
     }
 
+    /// Counts what a resource takes up and costs.
+    pub(crate) fn take(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
+        self.usage.take(id, footprint);
+        self.charge(now, id, footprint);
+    }
+
+    /// Releases what a resource took up.
+    pub(crate) fn give_back(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
+        self.usage.give_back(id, footprint);
+        self.discharge(now, id, footprint);
+    }
+
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
-        if self.catalogs.remove(id).is_some() {
+        if self.catalogs.contains_key(id) {
+            // Afterwards nobody could ask for their deletion.
+            let leaked: Vec<_> = self.leaked(id).cloned().collect();
+            events.extend(self.delete_leaked(now, &leaked));
+            self.catalogs.remove(id);
             self.forget_clock(now, id);
             self.calls.forget(id);
+            self.begin_meter(now, id, None);
             return Outcome::Accepted;
         }
         if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
             events.extend(self.heal(now, &id.name, &afflicted));
+            let leaked: Vec<_> = self.leaked_by(id).cloned().collect();
+            events.extend(self.delete_leaked(now, &leaked));
             return Outcome::Accepted;
         }
         let Some(resource) = self.resources.get(id) else {
             self.faults.forget(id);
             let waited = self.waiting.leave(id).is_some();
-            return if self.give_up(id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
+            return if self.give_up(now, id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
@@ -562,11 +611,11 @@ impl Engine {
         reschedule(deadlines, before, resource);
     }
 
-    fn insert(&mut self, resource: Resource) {
+    fn insert(&mut self, now: SimTime, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
-        self.give_up(&resource.spec.id);
+        self.take(now, &resource.spec.id, &Footprint::of(&resource));
+        self.give_up(now, &resource.spec.id);
         self.waiting.leave(&resource.spec.id);
-        self.usage.take(&resource.spec.id, &Footprint::of(&resource));
         self.census.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
@@ -590,6 +639,7 @@ impl Engine {
             };
             let mut events = resource.end_due_stages(deadline, settings.of(&resource.spec));
             events.extend(resource.end_due_update(deadline));
+            let over = resource.end_due_notices(deadline);
             reschedule(&mut self.deadlines, None, resource);
             let reached = |event: &Event| match &event.kind {
                 EventKind::StageReached(stage) => Some(stage.clone()),
@@ -597,15 +647,28 @@ impl Engine {
             };
             let reached: Vec<_> = events.iter().filter_map(reached).filter(|_| !resource.is_down()).collect();
             events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
+            for fault in over {
+                events.extend(self.end_notice(at, id, &fault));
+            }
             return events;
         }
         let generation = resource.generation + 1;
-        self.usage.give_back(id, &Footprint::of(resource));
-        self.census.remove(resource);
-        self.resources.remove(id);
+        let footprint = Footprint::of(resource);
+        self.take_out(id);
+        self.give_back(at, id, &footprint);
+        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+    }
+
+    /// Removes a resource. The room that it takes up stays taken.
+    pub(crate) fn take_out(&mut self, id: &ResourceId) -> Option<Resource> {
+        let resource = self.resources.remove(id)?;
+        if let Some(deadline) = resource.next_deadline() {
+            self.deadlines.remove(&(deadline, id.clone()));
+        }
+        self.census.remove(&resource);
         self.faults.forget(id);
         self.forget_backend(id);
-        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+        Some(resource)
     }
 }
 
@@ -664,11 +727,11 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { zone, stages, endpoint, .. } = &existing.spec;
+    let ResourceSpec { zone, stages, endpoint, market, .. } = &existing.spec;
     let made_from = |spec: &ResourceSpec| {
         (spec.id.kind == ResourceKind::Instance).then(|| (spec.catalog_id(), spec.model()))
     };
-    let stays = (zone, stages, endpoint) == (&spec.zone, &spec.stages, &spec.endpoint);
+    let stays = (zone, stages, endpoint, market) == (&spec.zone, &spec.stages, &spec.endpoint, &spec.market);
     if !stays || made_from(&existing.spec) != made_from(spec) {
         return Err(CloudError::Conflict(spec.id.clone()));
     }

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::Affliction;
+use crate::affliction::{Affliction, NoticeEnd};
 use crate::canonical::Canonical;
+use crate::catalog::Market;
+use crate::clock::CloudTime;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Outcome, Verb};
@@ -47,6 +49,9 @@ pub struct Matches {
     pub zones: BTreeSet<String>,
     /// The instance types. A load balancer has none and fits none.
     pub instance_types: BTreeSet<String>,
+    /// How instances are paid for. A load balancer is not paid for and fits none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub markets: BTreeSet<Market>,
     /// Labels of the group, which are the labels of its load balancer.
     pub group: Selector,
     /// Labels of the instance. A load balancer fits only an empty selector.
@@ -67,6 +72,8 @@ pub enum Effect {
     },
     /// An operation takes longer. A caller that asks before the delay is over is told to come back.
     Delay(Latency),
+    /// The cloud says that an instance is deleted, and it still exists, see [`crate::Leaked`].
+    Leak,
     /// Something is wrong with resources.
     Afflict(Affliction),
     /// Something is wrong with resources, and the cloud refuses an operation.
@@ -84,7 +91,7 @@ impl Effect {
     pub fn affliction(&self) -> Option<&Affliction> {
         match self {
             Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
-            Self::Fail { .. } | Self::Delay(_) => None,
+            Self::Fail { .. } | Self::Delay(_) | Self::Leak => None,
         }
     }
 }
@@ -211,6 +218,9 @@ pub struct FaultState {
     /// The resources that it afflicts, also those of an earlier process that were not adopted yet.
     #[serde(default)]
     pub afflicted: BTreeSet<ResourceId>,
+    /// When its notices are over, by resource, also those of an earlier process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<NoticeEnd>,
     /// The resources about which it was decided that it does not afflict them.
     #[serde(default)]
     spared: BTreeSet<ResourceId>,
@@ -237,6 +247,8 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
     pub(crate) subject: Subject<'a>,
+    /// Whether the instance can leak: there is a bound on how many of a catalog are leaked.
+    pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
 }
 
@@ -267,6 +279,8 @@ pub(crate) enum Strike {
     Instead(Outcome),
     /// The operation is carried out, and the caller gets this answer if it succeeds.
     After(CloudError),
+    /// The instance leaks, because of the fault of this name.
+    Leak(String),
 }
 
 impl FaultState {
@@ -282,6 +296,7 @@ impl FaultState {
         fault: Fault,
         record: FaultRecord,
         afflicted: BTreeSet<ResourceId>,
+        notices: Vec<NoticeEnd>,
     ) -> Self {
         Self {
             id,
@@ -290,6 +305,7 @@ impl FaultState {
             record,
             last_hits: VecDeque::new(),
             afflicted,
+            notices,
             spared: BTreeSet::new(),
             has_ended: false,
             attempts: BTreeMap::new(),
@@ -353,8 +369,14 @@ impl FaultState {
 
     /// Forgets a resource that is gone, or that it no longer matches.
     fn forget(&mut self, id: &ResourceId) {
+        self.notices.retain(|notice| notice.id != *id);
         self.afflicted.remove(id);
         self.spared.remove(id);
+    }
+
+    /// When its notice to a resource is over, if it has given one.
+    pub(crate) fn notice_end(&self, id: &ResourceId) -> Option<CloudTime> {
+        self.notices.iter().find(|notice| notice.id == *id).map(|notice| notice.ends)
     }
 
     /// Counts a hit.
@@ -410,6 +432,7 @@ impl FaultState {
         let Matches { operations, callers, .. } = &self.fault.matches;
         let is_meant = match &self.fault.effect {
             Effect::Afflict(_) => false,
+            Effect::Leak => call.verb == Verb::DeleteInstance && call.can_leak,
             _ if !operations.is_empty() => operations.contains(&call.verb),
             // What runs in a zone that is out of service can be deleted.
             Effect::Outage { .. } => call.verb == Verb::CreateInstance,
@@ -439,6 +462,7 @@ impl FaultState {
         };
         match &self.fault.effect {
             Effect::Afflict(_) => None,
+            Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
             Effect::Outage { retry_after, .. } => {
                 let error = error(FailureReason::Unavailable, "", *retry_after);
                 Some(Strike::Instead(Outcome::Refused(error)))
@@ -466,8 +490,8 @@ impl FaultState {
 impl Matches {
     /// Whether an instance or a load balancer fits.
     fn fit(&self, subject: &Subject<'_>) -> bool {
-        let Self { operations: _, callers: _, names, zones, instance_types, group, instance } = self;
-        let ResourceSpec { id, zone, instance_type, labels, .. } = subject.spec;
+        let Self { operations: _, callers: _, names, zones, instance_types, markets, group, instance } = self;
+        let ResourceSpec { id, zone, instance_type, market, labels, .. } = subject.spec;
         let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
             set.is_empty() || value.is_some_and(|value| set.contains(value))
         };
@@ -475,6 +499,7 @@ impl Matches {
         is_one(names, Some(if id.kind == ResourceKind::LoadBalancer { &id.group } else { &id.name }))
             && is_one(zones, zone.as_deref())
             && is_one(instance_types, instance_type.as_deref())
+            && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))
             && group.fits(subject.group.unwrap_or(&none))
             && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
     }
@@ -520,13 +545,14 @@ impl Faults {
         fault: &Fault,
         record: FaultRecord,
         afflicted: &[ResourceId],
+        notices: &[NoticeEnd],
     ) -> bool {
         let state = match self.by_id.get(id) {
             Some(known) if known.fault == *fault => return false,
             Some(known) => FaultState { fault: fault.clone(), has_ended: false, ..known.clone() },
             None => {
                 let afflicted = afflicted.iter().cloned().collect();
-                FaultState::new(id.clone(), fault.clone(), record, afflicted)
+                FaultState::new(id.clone(), fault.clone(), record, afflicted, notices.to_vec())
             }
         };
         self.insert(state);
@@ -568,6 +594,14 @@ impl Faults {
     ) -> Option<Affliction> {
         let state = self.by_id.get_mut(fault)?;
         state.decide(subject, at, is_adopted, seed).then(|| state.affliction().cloned()).flatten()
+    }
+
+    /// Keeps when the notice of a fault to a resource is over.
+    pub(crate) fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId, ends: CloudTime) {
+        if let Some(state) = self.by_id.get_mut(fault) {
+            state.notices.retain(|notice| notice.id != *id);
+            state.notices.push(NoticeEnd { id: id.clone(), ends });
+        }
     }
 
     /// Forgets a resource that is gone.

@@ -46,6 +46,8 @@ mod fault;
 mod identity;
 mod journal;
 mod latency;
+mod leak;
+mod meter;
 mod operation;
 mod quantile;
 mod replay;
@@ -58,9 +60,9 @@ mod state;
 mod time;
 mod usage;
 
-pub use affliction::Affliction;
+pub use affliction::{Affliction, Notice, NoticeEnd};
 pub use api_limits::{ApiLimits, CallRate, Calls, NamedCalls};
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Stock};
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Market, Model, Price, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
@@ -69,10 +71,12 @@ pub use fault::{Budget, Effect, FailureReason, Fault, FaultPhase, FaultRecord, F
 pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind, StageName};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
+pub use leak::Leaked;
+pub use meter::{Cost, NamedMeter, Spent, Sum};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, Operation, Outcome, Request, Verb};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{
-    Deletion, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
+    Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
 pub use room::{Quota, Room, Waiter};
 pub use seed::Seed;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::affliction::Affliction;
+use crate::affliction::{Affliction, NoticeEnd};
 use crate::api_limits::CallRate;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::leak::Leaked;
+use crate::meter::Cost;
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::room::{Quota, Room};
 use crate::time::SimTime;
@@ -55,6 +57,7 @@ impl Operation {
             (Request::PutCatalog { .. }, _) => "PutCatalog",
             (Request::PutFault { .. }, _) => "PutFault",
             (Request::DescribeModel { .. }, _) => "DescribeModel",
+            (Request::DeleteLeaked(_), _) => "DeleteLeakedInstances",
             (Request::RegisterBackend { .. }, _) => "RegisterBackend",
             (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
             (Request::Describe(_), Catalog) => "DescribeCatalog",
@@ -169,6 +172,12 @@ pub enum Request {
         /// What an earlier process did about its clock, for a catalog that does not exist yet.
         #[serde(default)]
         clock: Option<ClockRecord>,
+        /// The leaked instances that it had in an earlier process, for a catalog that does not exist yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leaked: Vec<Leaked>,
+        /// What its instances had cost in an earlier process, for a catalog that does not exist yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Box<Cost>>,
     },
     /// Set a fault of an account. A changed fault keeps what it has done.
     PutFault {
@@ -181,6 +190,12 @@ pub enum Request {
         /// The resources that the fault afflicted in an earlier process.
         #[serde(default)]
         afflicted: Vec<ResourceId>,
+        /// When its notices are over.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<NoticeEnd>,
+        /// The instances that the fault made leak in an earlier process, for a fault that does not exist yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leaked: Vec<Leaked>,
     },
     /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
     /// has the answer.
@@ -228,6 +243,8 @@ pub enum Request {
     /// Delete a resource, a reservation or a place in a line for room. A resource that does not exist counts as
     /// deleted.
     Delete(ResourceId),
+    /// Delete the leaked instances of a catalog.
+    DeleteLeaked(ResourceId),
 }
 
 impl Request {
@@ -245,7 +262,8 @@ impl Request {
             | Self::Describe(id)
             | Self::Retry(id, _)
             | Self::Update(id, _)
-            | Self::Delete(id) => id,
+            | Self::Delete(id)
+            | Self::DeleteLeaked(id) => id,
         }
     }
 
@@ -518,6 +536,23 @@ pub enum EventKind {
     /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
     /// itself is deleted.
     BackendOutOfService(String),
+    /// The instance leaked: it is gone for its owner, which the next event says, and still takes up its room.
+    Leaked {
+        /// The name of the fault.
+        fault: String,
+        /// When it leaked, see [`Leaked::since`].
+        since: SimTime,
+        /// Its addresses.
+        addresses: Vec<String>,
+        /// Whether it leaked in an earlier process. Then it is no resource, and its generation is 0.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_adopted: bool,
+    },
+    /// The leaked instance that had this name is gone. Its generation is 0, because it is no resource.
+    LeakedDeleted {
+        /// When it leaked, see [`Leaked::since`].
+        since: SimTime,
+    },
     /// The resource is gone.
     Deleted,
 }

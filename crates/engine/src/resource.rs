@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
-use crate::catalog::{Hardware, Model};
+use crate::catalog::{Hardware, Market, Model};
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind, StageName};
 use crate::latency::{Latency, Odds};
@@ -28,6 +28,9 @@ pub struct ResourceSpec {
     pub catalog: String,
     /// Its instance type.
     pub instance_type: Option<String>,
+    /// How an instance is paid for.
+    #[serde(default, skip_serializing_if = "Market::is_on_demand")]
+    pub market: Market,
     /// The image that it boots from.
     pub image: Option<String>,
     /// The Kubernetes version that its image must have, such as `v1.36.3`.
@@ -38,6 +41,9 @@ pub struct ResourceSpec {
     pub owner: Option<ResourceId>,
     /// Labels for rules to match on.
     pub labels: BTreeMap<String, String>,
+    /// The addresses of an instance. The engine gives them no meaning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// The stages that it passes through until it is up.
     pub stages: Vec<StageSpec>,
     /// How long its deletion takes. None leaves that to its catalog.
@@ -67,11 +73,13 @@ impl ResourceSpec {
             zone: None,
             catalog: String::new(),
             instance_type: None,
+            market: Market::OnDemand,
             image: None,
             version: None,
             endpoint: None,
             owner: None,
             labels: BTreeMap::new(),
+            addresses: Vec::new(),
             stages: Vec::new(),
             deletion: Some(Latency::ZERO),
         }
@@ -216,6 +224,9 @@ pub struct Resource {
     /// What is wrong with it, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub afflictions: BTreeMap<String, Affliction>,
+    /// When the notices among its afflictions are over, by the name of the fault.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub notices: BTreeMap<String, Due>,
     /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -228,6 +239,24 @@ pub(crate) struct Progress {
     /// When the stage ends or was reached, in the time of the cloud. None where that equals the engine's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) time: Option<CloudTime>,
+}
+
+/// When something is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Due {
+    /// The time. None while the clock of its cloud stands still.
+    pub due: Option<SimTime>,
+    /// The same in the time of its cloud, if the cloud has a time of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<CloudTime>,
+}
+
+impl Due {
+    /// The time of the cloud, which equals the engine's time if the cloud has no time of its own.
+    #[must_use]
+    pub fn time(self) -> Option<CloudTime> {
+        self.ends.or_else(|| self.due.map(CloudTime::from))
+    }
 }
 
 /// A deadline with the same instant in the time of the cloud, by which deadlines at the same time are ordered.
@@ -258,10 +287,20 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
-        let (backends, afflictions) = (BTreeMap::new(), BTreeMap::new());
+        let (backends, afflictions, notices) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (deleting, update) = (None, None);
-        let mut resource =
-            Self { spec, hardware, generation, created, deleting, update, backends, afflictions, progress };
+        let mut resource = Self {
+            spec,
+            hardware,
+            generation,
+            created,
+            deleting,
+            update,
+            backends,
+            afflictions,
+            notices,
+            progress,
+        };
         resource.restore_instants(setting);
         resource.enter_ready_stages(setting);
         if let Some(clock) = setting.clock {
@@ -346,7 +385,7 @@ impl Resource {
         });
         match &self.deleting {
             Some(deletion) => deadline(deletion.due, deletion.ends),
-            None => stages.filter_map(due).chain(update).min(),
+            None => stages.filter_map(due).chain(update).chain(self.notice_deadlines()).min(),
         }
     }
 
@@ -426,6 +465,17 @@ impl Resource {
         Some(Event { at: due, id: self.spec.id.clone(), generation: self.generation, kind })
     }
 
+    fn notice_deadlines(&self) -> impl Iterator<Item = Deadline> {
+        self.notices.values().filter_map(|notice| deadline(notice.due, notice.ends))
+    }
+
+    /// Ends the notices that are due by a deadline, and returns the names of their faults.
+    pub(crate) fn end_due_notices(&mut self, now: Deadline) -> Vec<String> {
+        let is_due = |notice: &Due| deadline(notice.due, notice.ends).is_some_and(|ends| ends <= now);
+        let over = self.notices.extract_if(.., |_, notice| is_due(notice));
+        over.map(|(fault, _)| fault).collect()
+    }
+
     /// Begins the deletion, which ends everything else.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, setting: Setting<'_>) {
         let mut draws = setting.seed.draws(&self.spec, Decision::Deletion, 0);
@@ -497,11 +547,13 @@ impl Resource {
         if let Some(Deletion { due, ends, .. }) = &mut self.deleting {
             change(due, ends);
         }
+        self.notices.values_mut().for_each(|Due { due, ends }| change(due, ends));
     }
 
     /// Goes on without a time of the cloud: its ends equal their deadlines.
     pub(crate) fn forget_own_time(&mut self) {
         self.progress.iter_mut().for_each(|progress| progress.time = None);
+        self.notices.values_mut().for_each(|notice| notice.ends = None);
         if let Some(Update { state: UpdateState::Running { ends, .. }, .. }) = &mut self.update {
             *ends = None;
         }
@@ -523,7 +575,8 @@ impl Resource {
             UpdateState::Running { ends, .. } => ends,
             UpdateState::Over { .. } => None,
         });
-        running.filter_map(|(_, progress)| progress.time).chain(update).min()
+        let notices = self.notices.values().filter_map(|notice| notice.ends);
+        running.filter_map(|(_, progress)| progress.time).chain(update).chain(notices).min()
     }
 
     /// Lets the first of what ends at `ends` end now, at this time of the cloud.
@@ -541,6 +594,10 @@ impl Resource {
                 (*due, *time) = (Some(now), Some(at));
                 return;
             }
+        }
+        if let Some(notice) = self.notices.values_mut().find(|notice| notice.ends == Some(ends)) {
+            *notice = Due { due: Some(now), ends: Some(at) };
+            return;
         }
         if let Some(Update { state: UpdateState::Running { due, ends, .. }, .. }) = &mut self.update {
             (*due, *ends) = (Some(now), Some(at));

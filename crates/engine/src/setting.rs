@@ -52,6 +52,14 @@ impl<'a> Setting<'a> {
         (clock.when(ends), Some(ends))
     }
 
+    /// As [`Setting::end`], for an end that is known.
+    pub(crate) fn when(self, ends: CloudTime) -> (Option<SimTime>, Option<CloudTime>) {
+        match self.clock {
+            None => (Some(SimTime::from_millis(ends.as_micros().div_ceil(1000))), None),
+            Some(clock) => (clock.when(ends), Some(ends)),
+        }
+    }
+
     /// How long a stage takes.
     pub(crate) fn of_stage<'b>(self, stage: &'b StageSpec) -> &'b Latency
     where

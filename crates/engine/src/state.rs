@@ -12,9 +12,12 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::identity::ResourceId;
+use crate::leak::Leaked;
+use crate::meter::NamedMeter;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
+use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
@@ -46,6 +49,12 @@ pub struct State {
     /// The calls of catalogs that have a rate, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NamedCalls>,
+    /// The leaked instances, ordered by name and by when they leaked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaked: Vec<Leaked>,
+    /// What was spent, ordered by catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<NamedMeter>,
 }
 
 /// A catalog with its name.
@@ -104,6 +113,8 @@ impl Engine {
             reserved: reserved.collect(),
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
+            leaked: self.leaks.values().cloned().collect(),
+            meters: self.meters(),
             clocks: self
                 .clocks
                 .iter()
@@ -118,8 +129,20 @@ impl Engine {
     /// # Errors
     /// When no cloud can be in the state, which may come from a file.
     pub fn from_state(state: State) -> Result<Self, StateError> {
-        let State { config, catalogs, seed, next, resources, reserved, waiting, faults, clocks, calls } =
-            state;
+        let State {
+            config,
+            catalogs,
+            seed,
+            next,
+            resources,
+            reserved,
+            waiting,
+            faults,
+            clocks,
+            calls,
+            leaked,
+            meters,
+        } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
@@ -147,11 +170,13 @@ impl Engine {
             return Err(StateError::Backend(resource.spec.id.clone()));
         }
         for (id, footprint) in reserved {
-            engine.reserve(&id, &footprint);
+            engine.reserve(SimTime::default(), &id, &footprint);
         }
+        engine.adopt_leaked(SimTime::default(), &leaked);
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
         engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
         engine.calls = CallCounts::of_named(calls);
+        engine.restore_meters(meters);
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

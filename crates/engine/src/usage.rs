@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Hardware};
+use crate::catalog::{Catalog, Hardware, Market};
 use crate::config::Config;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::resource::{Resource, ResourceSpec};
@@ -23,14 +23,17 @@ pub struct Footprint {
     pub instance_type: Option<String>,
     /// The processors of an instance.
     pub processors: u32,
+    /// How an instance is paid for.
+    #[serde(skip_serializing_if = "Market::is_on_demand")]
+    pub market: Market,
 }
 
 impl Footprint {
     /// The footprint of a resource with this hardware.
     pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
-        let ResourceSpec { zone, catalog, instance_type, .. } = spec;
+        let ResourceSpec { zone, catalog, instance_type, market, .. } = spec;
         let (zone, catalog, instance_type) = (zone.clone(), catalog.clone(), instance_type.clone());
-        Self { zone, catalog, instance_type, processors: hardware.processors() }
+        Self { zone, catalog, instance_type, processors: hardware.processors(), market: *market }
     }
 
     pub(crate) fn of(resource: &Resource) -> Self {
@@ -39,7 +42,7 @@ impl Footprint {
 
     /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.
     pub(crate) fn rooms(&self, id: &ResourceId) -> impl Iterator<Item = (Room, u32)> + use<> {
-        let Self { zone, catalog, instance_type, processors } = self;
+        let Self { zone, catalog, instance_type, processors, market: _ } = self;
         let account = Room::Quota { account: id.account.clone(), kind: id.kind };
         let catalog = ResourceId::catalog(&id.account, catalog);
         let quota = |of| Room::CatalogQuota { catalog: catalog.clone(), of };

@@ -22,6 +22,8 @@ fn odd() -> Affliction {
         holds: BTreeSet::new(),
         is_down: false,
         is_final: false,
+        market: None,
+        notice: None,
     }
 }
 
@@ -225,6 +227,8 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         fault: Box::new(fault_of),
         record: state.record,
         afflicted: afflicted_before,
+        notices: Vec::new(),
+        leaked: Vec::new(),
     };
     ask(&mut after, at(9), put).unwrap();
     // Adopted in another order.

@@ -13,7 +13,13 @@ const END: SimTime = SimTime::from_millis(100_000_000_000);
 
 fn put(name: &str, clock: ClockSetting, former: Option<ClockRecord>) -> Request {
     let id = ResourceId::catalog(id("m").account, name);
-    Request::PutCatalog { id, catalog: Box::new(Catalog { clock, ..Catalog::default() }), clock: former }
+    Request::PutCatalog {
+        id,
+        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
+        clock: former,
+        leaked: Vec::new(),
+        cost: None,
+    }
 }
 
 fn paused() -> ClockSetting {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
 use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
-    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Matches, Odds, Outcome,
-    Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Selector, SimTime,
-    Verb,
+    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
+    Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
+    Selector, SimTime, Verb,
 };
 use proptest::prelude::*;
 
@@ -31,6 +31,8 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         fault: Box::new(fault_of),
         record: began(SimTime::from_millis(u64::MAX)),
         afflicted: Vec::new(),
+        notices: Vec::new(),
+        leaked: Vec::new(),
     }
 }
 
@@ -132,6 +134,7 @@ fn every_field_of_a_match_has_to_fit() {
         names: names(["m".into()]),
         zones: names(["a".into()]),
         instance_types: names(["m.large".into()]),
+        markets: names([Market::OnDemand]),
         group: has("team", "blue"),
         instance: has("role", "worker"),
     };
@@ -298,7 +301,14 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
     let fault_of = Fault { budget, ..failing(Matches::default()) };
     let mut engine = engine();
     let record = FaultRecord { began: at(10), matched: 4, hits: 2 };
-    let put = Request::PutFault { id: fault("f"), fault: Box::new(fault_of), record, afflicted: Vec::new() };
+    let put = Request::PutFault {
+        id: fault("f"),
+        fault: Box::new(fault_of),
+        record,
+        afflicted: Vec::new(),
+        notices: Vec::new(),
+        leaked: Vec::new(),
+    };
     ask(&mut engine, at(50), put.clone()).unwrap();
     assert_eq!(ask(&mut engine, at(51), put), Ok(Outcome::AlreadyDone));
     let answers = ["a", "b"].map(|name| ask(&mut engine, at(52), create(name)).is_ok());
@@ -320,10 +330,20 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
         3 => affliction().prop_map(Effect::Afflict),
         1 => affliction().prop_map(|affliction| Effect::Outage { affliction, retry_after: Duration::from_secs(5) }),
         1 => (0u64..9_000).prop_map(|millis| Effect::Delay(Latency::Fixed(Duration::from_millis(millis)))),
+        2 => Just(Effect::Leak),
     ]
 }
 
+/// Something that is wrong with a resource, and perhaps what comes after it.
 fn affliction() -> impl Strategy<Value = Affliction> {
+    let lasts = (0u64..40_000).prop_map(Duration::from_millis);
+    (symptom(), prop::option::weighted(0.3, (lasts, symptom()))).prop_map(|(affliction, notice)| {
+        let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
+        Affliction { notice, ..affliction }
+    })
+}
+
+fn symptom() -> impl Strategy<Value = Affliction> {
     let holds = prop::collection::btree_set(prop::sample::select(vec!["vm".into(), "node".into()]), 0..2);
     (
         prop_oneof![3 => Just(ResourceKind::Instance), 1 => Just(ResourceKind::LoadBalancer)],
@@ -331,8 +351,9 @@ fn affliction() -> impl Strategy<Value = Affliction> {
         any::<bool>(),
         0..8u8,
         prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
+        prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals, before)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, before, market)| Affliction {
             of,
             among: None,
             before,
@@ -340,6 +361,8 @@ fn affliction() -> impl Strategy<Value = Affliction> {
             holds,
             is_down,
             is_final: finals == 0,
+            market,
+            notice: None,
         })
 }
 
@@ -358,7 +381,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 /// Requests about four machines, a load balancer and two faults, in order of time.
 pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request =
-        (prop::sample::select(NAMES.to_vec()), 0..9u8, any_fault()).prop_map(|(name, which, fault_of)| {
+        (prop::sample::select(NAMES.to_vec()), 0..10u8, any_fault()).prop_map(|(name, which, fault_of)| {
             let fault_name = if name < "c" { "one" } else { "two" };
             match which {
                 0 | 1 => Request::Create(machine(name, &Latency::Fixed(Duration::from_secs(3)))),
@@ -368,6 +391,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 5 => register("lb", name, "vm"),
                 6 => deregister("lb", name),
                 7 => put(fault_name, fault_of),
+                8 => Request::DeleteLeaked(ResourceId::catalog("default", "")),
                 _ => Request::Delete(fault(fault_name)),
             }
         });
@@ -433,7 +457,7 @@ proptest! {
             hit += 1;
         }
         let keeps = match fault_of.effect {
-            Effect::Fail { .. } => hits == hit,
+            Effect::Fail { .. } | Effect::Leak => hits == hit,
             // A delayed call may ask several times.
             Effect::Delay(_) => hits <= hit,
             // Resources are hit, too.
@@ -483,8 +507,10 @@ proptest! {
                     other => other.target().name.clone(),
                 };
                 if request.target().kind != fault("f").kind {
+                    // Its answer says whether something leaked.
+                    let about_all = matches!(request, Request::DeleteLeaked(_));
                     let answer = ask(&mut engine, now, request);
-                    answers.extend((about != named).then_some(answer));
+                    answers.extend((about != named && !about_all).then_some(answer));
                 }
             }
             answers

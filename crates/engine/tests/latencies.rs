@@ -111,7 +111,8 @@ proptest! {
 
 fn catalog(latencies: Latencies) -> Request {
     let id = ResourceId::catalog(id("m").account, "north");
-    Request::PutCatalog { id, catalog: Box::new(Catalog { latencies, ..Catalog::default() }), clock: None }
+    let catalog = Box::new(Catalog { latencies, ..Catalog::default() });
+    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new(), cost: None }
 }
 
 fn latencies(vm: u64, deletion: u64) -> Latencies {

@@ -9,7 +9,7 @@ use crate::cloud::{
 };
 use nephele_engine::{
     Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, GroupId, Hardware, InstanceType,
-    Latency, Line, Odds, Operation, Outcome, Quotas, Record, Replay, Request, Resource, ResourceId,
+    Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource, ResourceId,
     ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
 
 fn instance_type(cpu: &str) -> InstanceType {
     let capacity = BTreeMap::from([("cpu".into(), cpu.into())]);
-    InstanceType { name: "m.large".into(), architecture: "arm64".into(), capacity }
+    InstanceType { name: "m.large".into(), architecture: "arm64".into(), capacity, price: Price::default() }
 }
 
 /// Requests about a few machines, in order of time.
@@ -78,6 +78,8 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 13 => Request::Delete(load_balancer(balancer_of(stage))),
                 8 => Request::PutCatalog {
                     clock: None,
+                    leaked: Vec::new(),
+                    cost: None,
                     id: ResourceId::catalog(spec.id.account, ""),
                     catalog: Box::new(Catalog {
                         instance_types: vec![instance_type(stage)],
@@ -643,9 +645,10 @@ proptest! {
                     offered = names.into_iter().map(|name| (name.to_owned(), hardware.clone())).collect();
                     let types = offered.iter().map(|(name, Hardware { architecture, capacity, .. })| InstanceType {
                         name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
+                        price: Price::default(),
                     });
                     let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
-                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None }).unwrap();
+                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None, leaked: Vec::new(), cost: None }).unwrap();
                     is_there = true;
                 }
                 1 => {

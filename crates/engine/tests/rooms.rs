@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
-    Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Quota,
-    Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
+    Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Price,
+    Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
 };
 use proptest::prelude::*;
 
@@ -29,10 +29,13 @@ fn put(limits: Limits) -> Request {
         name: name.into(),
         architecture: "amd64".into(),
         capacity: BTreeMap::from([("cpu".into(), processors.to_string())]),
+        price: Price::default(),
     };
     let instance_types = TYPES.map(instance_type).into();
     Request::PutCatalog {
         clock: None,
+        leaked: Vec::new(),
+        cost: None,
         id: catalog_id(),
         catalog: Box::new(Catalog { instance_types, limits, ..Catalog::default() }),
     }
@@ -269,7 +272,12 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(&mut engine, at(0), Request::Create(spec("a"))).unwrap();
     let default = ResourceId::catalog(id("m").account, Catalog::DEFAULT);
     let catalog = Box::new(Catalog { limits: instances(1), ..Catalog::default() });
-    ask(&mut engine, at(1), Request::PutCatalog { id: default.clone(), catalog, clock: None }).unwrap();
+    ask(
+        &mut engine,
+        at(1),
+        Request::PutCatalog { id: default.clone(), catalog, clock: None, leaked: Vec::new(), cost: None },
+    )
+    .unwrap();
     ask(&mut engine, at(1), Request::Create(spec("b"))).unwrap_err();
     // Without the catalog there is no limit.
     ask(&mut engine, at(2), Request::Delete(default)).unwrap();

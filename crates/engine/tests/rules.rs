@@ -10,7 +10,7 @@ use crate::cloud::{
 };
 use nephele_engine::{
     Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Footprint,
-    Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Quotas, Record, Request, ResourceId,
+    Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price, Quotas, Record, Request, ResourceId,
     ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState,
     Zone,
 };
@@ -264,13 +264,18 @@ fn catalog(instance_types: &[&str]) -> Catalog {
         name: (*name).into(),
         architecture: "arm64".into(),
         capacity: BTreeMap::from([("cpu".into(), "4".into())]),
+        price: Price::default(),
     };
     Catalog { instance_types: instance_types.iter().map(instance_type).collect(), ..Catalog::default() }
 }
 
 fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
     let id = ResourceId::catalog(id("m").account, name);
-    let put = ask(engine, at(0), Request::PutCatalog { id, catalog: Box::new(catalog), clock: None });
+    let put = ask(
+        engine,
+        at(0),
+        Request::PutCatalog { id, catalog: Box::new(catalog), clock: None, leaked: Vec::new(), cost: None },
+    );
     assert_eq!(put, Ok(Outcome::Accepted));
 }
 
@@ -455,7 +460,13 @@ fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
     let catalog_id = ResourceId::catalog(id("m").account, "north");
     let create = Request::Create(ResourceSpec { id: catalog_id.clone(), ..machine("m", &fixed(1)) });
     assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(catalog_id)));
-    let put = Request::PutCatalog { id: id("m"), catalog: Box::default(), clock: None };
+    let put = Request::PutCatalog {
+        id: id("m"),
+        catalog: Box::default(),
+        clock: None,
+        leaked: Vec::new(),
+        cost: None,
+    };
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
@@ -1021,7 +1032,16 @@ fn operation_is_called_what_clouds_call_it() {
     assert_eq!(verb(deregister("m", "n")), "DeregisterBackend");
     let catalog = ResourceId::catalog("default", "north");
     assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
-    assert_eq!(verb(Request::PutCatalog { id: catalog, catalog: Box::default(), clock: None }), "PutCatalog");
+    assert_eq!(
+        verb(Request::PutCatalog {
+            id: catalog,
+            catalog: Box::default(),
+            clock: None,
+            leaked: Vec::new(),
+            cost: None
+        }),
+        "PutCatalog"
+    );
 }
 
 #[test]

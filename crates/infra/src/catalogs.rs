@@ -1,25 +1,33 @@
 //! Sends the catalogs of SimulatedClouds to the cloud.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_cloud::FormerCatalog;
 use nephele_kit::Cache;
 use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::context::Context;
+use crate::leaked;
 use crate::offer::catalog;
 use crate::pace::Pace;
-use crate::simulated_cloud::clock;
+use crate::simulated_cloud::{clock, cost};
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
-#[derive(Default)]
 pub(crate) struct Catalogs {
     told: Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>,
+    told_all: Once,
     pub(crate) pace: Pace<(String, String)>,
+}
+
+impl Default for Catalogs {
+    fn default() -> Self {
+        Self { told: Mutex::default(), told_all: Once::new(), pace: Pace::default() }
+    }
 }
 
 /// The SimulatedClouds that a listener has seen. Their status changes up to once a second, and nobody who uses a
@@ -44,6 +52,26 @@ impl SeenClouds {
     }
 }
 
+/// Sends the catalogs of all SimulatedClouds to the cloud, once, before the first cluster or machine is reconciled: after a
+/// restart, no new machine gets the room of a leaked instance.
+pub(crate) fn tell_all(context: &Context) {
+    context.catalogs.told_all.call_once(|| {
+        for object in context.clouds.store().state() {
+            tell(context, &object.namespace().unwrap_or_default(), &object.name_any());
+        }
+    });
+}
+
+/// What the status of a SimulatedCloud says about it, for a cloud that does not have its catalog.
+fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog {
+    let Some(status) = &object.status else { return FormerCatalog::default() };
+    FormerCatalog {
+        clock: status.clock.as_ref().and_then(clock::history),
+        leaked: leaked::of_status(&status.leaked_instances, namespace, name),
+        cost: status.cost.as_ref().and_then(cost::history),
+    }
+}
+
 /// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud.
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.told.lock();
@@ -53,7 +81,7 @@ pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc
         (None, None) => return None,
         (Some(found), Some(known)) if found.spec == known.spec => return Some(found.clone()),
         (Some(found), _) => {
-            let former = found.status.as_ref().and_then(|status| clock::history(status.clock.as_ref()?));
+            let former = former(found, namespace, name);
             context.cloud.put_catalog(namespace, name, catalog(&found.spec), former)
         }
         (None, Some(_)) => context.cloud.delete_catalog(namespace, name),

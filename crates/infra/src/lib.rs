@@ -26,6 +26,7 @@ mod context;
 mod fault;
 mod hooks;
 mod known_machines;
+mod leaked;
 mod machine;
 mod machine_pool;
 mod notable;

@@ -111,7 +111,13 @@ fn notable(before: &[Condition], after: &[Condition], now_ready: impl Fn() -> St
         };
         Notable { severity: Severity::Normal, reason, note }
     });
-    ready.into_iter().chain(paused).collect()
+    let interrupted = became(types::INTERRUPTION).filter(|(holds, _)| *holds);
+    let interrupted = interrupted.map(|(_, note)| Notable {
+        severity: Severity::Warning,
+        reason: reasons::SPOT_RECLAIM,
+        note,
+    });
+    ready.into_iter().chain(paused).chain(interrupted).collect()
 }
 
 #[cfg(test)]
@@ -144,6 +150,10 @@ mod tests {
         let going = condition(types::READY, FALSE, reasons::DELETING, "");
         assert_eq!(told(&[ready(TRUE, "")], &[going]), []);
         assert_eq!(told(none, &[paused(TRUE, "by hand")]), [(normal, "Paused", "by hand".into())]);
+        let taken = |status: &str| condition(types::INTERRUPTION, status, reasons::SPOT_RECLAIM, "soon");
+        assert_eq!(told(none, &[taken(TRUE)]), [(warning, "SpotReclaim", "soon".into())]);
+        assert_eq!(told(&[taken(TRUE)], &[taken(TRUE)]), []);
+        assert_eq!(told(&[taken(TRUE)], &[taken(FALSE)]), []);
         assert_eq!(
             told(&[paused(TRUE, "")], &[paused(FALSE, "")]),
             [(normal, "NotPaused", "It is reconciled again".into())]

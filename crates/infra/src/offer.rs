@@ -12,7 +12,7 @@ use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits,
 use parking_lot::Mutex;
 
 use crate::simulated_cloud::latency::latencies;
-use crate::simulated_cloud::{api_limits, clock};
+use crate::simulated_cloud::{api_limits, clock, cost};
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -54,6 +54,7 @@ fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
         latency: _,
         clock: _,
         api: _,
+        leaked_instances: _,
     } = spec;
     (regions, instance_types, images)
 }
@@ -115,6 +116,7 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
         name: known.name.clone(),
         architecture: known.architecture().to_owned(),
         capacity: known.capacity(),
+        price: cost::price(known),
     };
     let image = |known: &v1alpha1::Image| Image {
         name: known.name.clone(),

@@ -100,6 +100,7 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
         zone: machine::zone(object),
         catalog: machine::cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
         instance_type: Some(object.spec.instance_type.clone()).filter(|name| !name.is_empty()),
+        market: machine::market(&object.spec.market),
         hardware: machine::hardware(object).unwrap_or_default(),
         allocation,
     })

@@ -34,7 +34,7 @@ use crate::offer::{Offers, cloud_name};
 use crate::secret::AuthoritySecret;
 use crate::sweep::Scope;
 use crate::template::{self, Template};
-use crate::{cluster, machine, machine_pool, reserve, simulated_cloud, sweep};
+use crate::{catalogs, cluster, machine, machine_pool, reserve, simulated_cloud, sweep};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -191,6 +191,7 @@ pub fn run(
             // By now the store has the whole first list.
             reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
             fault::put_all(&for_clusters);
+            catalogs::tell_all(&for_clusters);
             cluster::reconcile(object, Arc::clone(&for_clusters))
         };
         let run_clusters =
@@ -210,6 +211,7 @@ pub fn run(
         let reconcile = move |object| {
             reserved.call_once(|| reserve::machines(&for_machines, &store));
             fault::put_all(&for_machines);
+            catalogs::tell_all(&for_machines);
             machine::reconcile(object, Arc::clone(&for_machines))
         };
         let run_machines =
@@ -425,6 +427,7 @@ fn wake_machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Run
             of_cluster.cluster(&ClusterId { namespace, name: cluster.name_any() })
         })
         .reads(context.faults.cache())
+        .reads(&context.clouds)
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
         .reconcile_on(asking)

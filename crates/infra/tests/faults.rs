@@ -1,6 +1,6 @@
 //! Faults: what users see of them on machines and clusters, and that everything goes on when they are gone.
 
-use nephele_api::cloud::v1alpha1::{Fault, FaultStatus};
+use nephele_api::cloud::v1alpha1::{Fault, FaultStatus, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -255,6 +255,100 @@ async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
     world.ready(&other).await;
     let object = world.api.eventually::<InMemoryMachine>("w", "to stay gone", is_gone).await;
     assert!(object.spec.instance.is_some_and(|record| record.termination.is_some()));
+    world.stop().await;
+}
+
+/// The machine is deleted for its owner. Its instance keeps the quota used, also over a restart, until somebody says that it
+/// shall go.
+#[tokio::test]
+async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() {
+    let world = started(53_200).await;
+    let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
+    cloud.metadata.namespace = Some(NAMESPACE.into());
+    cloud.spec.quotas.instances = Some(1);
+    world.api.create(&cloud).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    begin(&world, "f", &json!({ "effect": { "leak": {} } })).await;
+    world.api.delete::<InMemoryMachine>("w").await;
+    world.api.eventually_gone::<InMemoryMachine>("w").await;
+    assert_eq!(hit(&world, "f", 1).await.leaked_instances, [], "the SimulatedCloud has it");
+    world.api.delete::<Fault>("f").await;
+    let leaks = |count: i64| {
+        move |object: &SimulatedCloud| {
+            object.status.as_ref().is_some_and(|status| status.leaked == Some(count))
+        }
+    };
+    let seen = world.api.eventually("default", "to have a leak", leaks(1)).await.status.unwrap_or_default();
+    let [leaked] = &seen.leaked_instances[..] else { panic!("{seen:?}") };
+    assert_eq!((leaked.name.as_str(), leaked.cluster.as_str(), leaked.fault.as_str()), ("w", "demo", "f"));
+    assert_eq!((leaked.vcpus, leaked.addresses.len(), seen.instances), (Some(2), 1, Some(1)));
+
+    let world = world.restart_after(async {}).await;
+    let other = worker(&world, "other").await;
+    world.waits(&other, "QuotaExceeded").await;
+    world
+        .api
+        .eventually("default", "to have the same leak", move |object: &SimulatedCloud| {
+            object.status.as_ref().is_some_and(|status| status.leaked_instances == seen.leaked_instances)
+        })
+        .await;
+    world.api.patch::<SimulatedCloud>("default", &json!({ "spec": { "leakedInstances": "Delete" } })).await;
+    world.ready(&other).await;
+    world.api.eventually("default", "to have no leak", leaks(0)).await;
+    world.stop().await;
+}
+
+/// The notice goes on over a restart, and the instance is gone for good.
+#[tokio::test]
+async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay() {
+    let world = started(53_400).await;
+    let mut object = objects::in_memory_machine(&world.api.create(&objects::worker("demo", "spot")).await);
+    object.spec.market = "Spot".into();
+    let object = world.api.create(&object).await;
+    world.bootstrap("spot").await;
+    let other = worker(&world, "other").await;
+    for machine in [&object, &other] {
+        world.ready(machine).await;
+    }
+    begin(&world, "f", &json!({ "effect": { "spotReclaim": { "notice": "3s" } } })).await;
+    let is_told = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        conditions::is_true(&status.conditions, types::INTERRUPTION)
+    };
+    world.api.eventually::<InMemoryMachine>("spot", "to be told", is_told).await;
+    let status = hit(&world, "f", 1).await;
+    assert_eq!((status.matched, status.affected.len()), (Some(1), 1));
+    assert!(status.affected[0].until.is_some(), "the notice is not over");
+    let world = world.restart_after(async {}).await;
+    let is_gone = |object: &InMemoryMachine| {
+        let status = object.status.clone().unwrap_or_default();
+        reason(&status.conditions, types::VM_PROVISIONED) == Some("InstanceTerminated")
+    };
+    world.api.eventually::<InMemoryMachine>("spot", "to be gone", is_gone).await;
+    world.ready(&other).await;
+    let story = world.api.story("InMemoryMachine", "spot").await;
+    assert!(story.iter().any(|[severity, reason, _]| severity == "Warning" && reason == "SpotReclaim"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
+    let world = started(53_300).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    begin(&world, "f", &json!({ "effect": { "leak": {} } })).await;
+    world.api.delete::<InMemoryMachine>("w").await;
+    let leaks = |object: &Fault| {
+        let status = object.status.as_ref();
+        status.is_some_and(|status| status.leaked_instances.iter().any(|leaked| leaked.name == "w"))
+    };
+    world.api.eventually::<Fault>("f", "to list what leaked", leaks).await;
+    let leaked = |cloud: &Cloud| cloud.observe_leaked(NAMESPACE, "default").len();
+    let world = world.restart_after(async {}).await;
+    world.until("it to be known again", |cloud| leaked(cloud) == 1).await;
+    world.api.delete::<Fault>("f").await;
+    world.until("it to be gone", |cloud| leaked(cloud) == 0).await;
     world.stop().await;
 }
 

@@ -283,14 +283,15 @@ impl Actor<'_> {
     fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
         let mut metadata = self.metadata(&machine.name_any(), vec![owner(machine)]);
         metadata.labels = Some(machine.labels().clone());
-        let (behaviour, instance_type) = if labels::is_control_plane(&machine.metadata) {
-            (&self.plan.behaviour, &self.plan.control_plane_instance_type)
+        let (behaviour, instance_type, market) = if labels::is_control_plane(&machine.metadata) {
+            (&self.plan.behaviour, &self.plan.control_plane_instance_type, "")
         } else {
-            (self.plan.worker_behaviour(), &self.plan.worker_instance_type)
+            (self.plan.worker_behaviour(), &self.plan.worker_instance_type, self.plan.worker_market.as_str())
         };
         let spec = InMemoryMachineSpec {
             behaviour: Some(behaviour.clone()),
             instance_type: instance_type.clone(),
+            market: market.to_owned(),
             network: self.plan.machine_network(),
             ..InMemoryMachineSpec::default()
         };

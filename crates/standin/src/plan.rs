@@ -44,6 +44,8 @@ pub struct ClusterPlan {
     pub control_plane_instance_type: String,
     /// The instance type of its workers; empty for that of the provider.
     pub worker_instance_type: String,
+    /// The market of its workers; empty for that of the provider.
+    pub worker_market: String,
     /// The failure domains of its infrastructure; when empty, the provider chooses them.
     pub failure_domains: Vec<FailureDomain>,
     /// The key algorithm of its certificate authorities.
@@ -74,6 +76,7 @@ impl ClusterPlan {
             worker_behaviour: None,
             control_plane_instance_type: String::new(),
             worker_instance_type: String::new(),
+            worker_market: String::new(),
             failure_domains: Vec::new(),
             key_algorithm: KeyAlgorithm::Rsa2048,
             pod_network: "192.168.0.0/16".to_owned(),

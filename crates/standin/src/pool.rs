@@ -20,6 +20,7 @@ impl Actor<'_> {
                 let template = PoolMachine {
                     behaviour: Some(self.plan.worker_behaviour().clone()),
                     instance_type: self.plan.worker_instance_type.clone(),
+                    market: self.plan.worker_market.clone(),
                     network: self.plan.machine_network(),
                     ..PoolMachine::default()
                 };

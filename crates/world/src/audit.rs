@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::{
@@ -55,6 +56,7 @@ pub(crate) struct Seen {
     pub(crate) instance_pools: Vec<Arc<InMemoryMachinePool>>,
     pub(crate) claims: Vec<Arc<IPAddressClaim>>,
     pub(crate) addresses: Vec<Arc<IPAddress>>,
+    pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
     /// Secrets, by the cluster in their label and by name.
     pub(crate) secrets: Vec<(ClusterKey, String)>,
     /// The Nodes of clusters that answer.

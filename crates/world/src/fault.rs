@@ -14,7 +14,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     json!({
         "match": {
             "operations": operation.into_iter().collect::<Vec<_>>(),
-            "machineSelector": effect.get("vanish").map(|_| workers),
+            "machineSelector": effect.get("vanish").or(effect.get("spotReclaim")).map(|_| workers),
         },
         "effect": effect,
         "budget": {
@@ -56,6 +56,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "loadBalancer": { "reset": { "after": "4s", "probability": "0.5" } } }),
         json!({ "etcd": { "slow": { "duration": "2s", "jitter": "1" } } }),
         json!({ "etcd": { "hiddenMember": {} } }),
+        // A leak has no operations either: it is about deletions.
+        json!({ "leak": {} }),
+        json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } }),
     ];
     let mut on_machines = on_machines.into_iter().chain(holds).chain(newer);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {

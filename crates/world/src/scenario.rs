@@ -378,7 +378,7 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Fault {
         cluster,
         operation: draws.random_range(0..14),
-        effect: draws.random_range(0..35),
+        effect: draws.random_range(0..37),
         percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
         count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
         seconds: draws.random_range(1..120),

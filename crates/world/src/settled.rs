@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -54,6 +55,25 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
     }
     let (namespace, name) = &asked.key;
     missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
+}
+
+/// What a cloud counts wrongly: leaked instances, although it was told to delete them, or more or fewer machines than there
+/// are. Nothing is written for machines of paused clusters, so a namespace that `is_still` is not looked at.
+pub(crate) fn miscounted(
+    cloud: &SimulatedCloud,
+    seen: &Seen,
+    is_still: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let (namespace, status) =
+        (cloud.namespace().unwrap_or_default(), cloud.status.clone().unwrap_or_default());
+    let machines = seen.instances.iter().filter(|object| has_begun(object));
+    let machines = machines.filter(|object| object.namespace().as_ref() == Some(&namespace)).count() as i64;
+    let counted = (status.instances, status.leaked, status.leaked_instances.len());
+    (counted != (Some(machines), Some(0), 0) && !is_still(&namespace)).then(|| {
+        format!(
+            "{namespace}: for {machines} machines, its cloud counts (machines, leaked, listed) {counted:?}"
+        )
+    })
 }
 
 /// The older cluster that has the port of `object`, if there is one.

@@ -9,6 +9,7 @@ use axum::body::Body;
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::ResourceExt;
+use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
@@ -34,6 +35,7 @@ pub(crate) struct Sight {
     instance_pools: Kind<InMemoryMachinePool>,
     claims: Kind<IPAddressClaim>,
     addresses: Kind<IPAddress>,
+    clouds: Kind<SimulatedCloud>,
     workloads: BTreeMap<ClusterKey, Workload>,
     seen: Arc<Seen>,
 }
@@ -94,6 +96,7 @@ impl Sight {
             instance_pools: Kind::new("infrastructure.cluster.x-k8s.io", "inmemorymachinepools"),
             claims: Kind::new("ipam.cluster.x-k8s.io", "ipaddressclaims"),
             addresses: Kind::new("ipam.cluster.x-k8s.io", "ipaddresses"),
+            clouds: Kind::new("cloud.nephele.dev", "simulatedclouds"),
             workloads: BTreeMap::new(),
             seen: Arc::default(),
         }
@@ -117,6 +120,7 @@ impl Sight {
             self.instance_pools.read(store),
             self.claims.read(store),
             self.addresses.read(store),
+            self.clouds.read(store),
             self.ask_clusters(hub, &ports).await,
             secrets != self.seen.secrets,
             ports != self.seen.ports,
@@ -134,6 +138,7 @@ impl Sight {
             instance_pools: self.instance_pools.all(),
             claims: self.claims.all(),
             addresses: self.addresses.all(),
+            clouds: self.clouds.all(),
             secrets,
             nodes: workloads.clone().map(|(key, workload)| (key.clone(), workload.nodes.clone())).collect(),
             notes: workloads.map(|(key, workload)| (key.clone(), workload.notes.clone())).collect(),

@@ -43,7 +43,7 @@ use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
-use crate::settled::{Asked, shares_endpoint, unsettled};
+use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
 
@@ -286,7 +286,9 @@ impl<'a> World<'a> {
                 let capacity = stock.map(|count| json!([{ "count": count }]));
                 let lag = lag.map(|seconds| format!("{seconds}s"));
                 let api = json!({ "rate": rate, "readAfterWriteLag": lag });
-                let spec = json!({ "quotas": quotas, "capacity": capacity, "api": api });
+                let spec = json!({
+                    "quotas": quotas, "capacity": capacity, "api": api, "leakedInstances": "Keep",
+                });
                 self.change_cloud(&key(cluster).0, &spec).await;
             }
             Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
@@ -342,8 +344,11 @@ impl<'a> World<'a> {
         let machine_pool = machine_pool.filter(|_| control_plane > 0);
         self.created += 1;
         let salt = format!("{}/{}", self.scenario.seed, self.created);
+        let is_spot = self.created.is_multiple_of(2);
         let plan = ClusterPlan {
             pool: machine_pool.map(u32::from),
+            worker_instance_type: if is_spot { "small".to_owned() } else { String::new() },
+            worker_market: if is_spot { "Spot".to_owned() } else { String::new() },
             ..plan(&key, &salt, control_plane.into(), workers.into(), pooled)
         };
         let asked = Asked {
@@ -418,15 +423,17 @@ impl<'a> World<'a> {
         self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
     }
 
-    /// Removes all limits and slow deletions, and lets all clocks go on at their usual rate.
+    /// Removes all limits, slow deletions and leaked instances, and lets all clocks go on at their usual rate.
     async fn lift(&mut self) {
         for cluster in 0..2 {
             let namespace = key(cluster).0;
             let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
             if cloud.expect("an answer").is_some() {
                 let clock = json!({ "rate": null, "paused": null });
-                let spec =
-                    json!({ "quotas": null, "capacity": null, "api": null, "clock": clock, "latency": null });
+                let spec = json!({
+                    "quotas": null, "capacity": null, "api": null, "clock": clock, "latency": null,
+                    "leakedInstances": "Delete",
+                });
                 self.change_cloud(&namespace, &spec).await;
             }
         }
@@ -667,7 +674,12 @@ impl<'a> World<'a> {
             Scope::Nothing => false,
         };
         let asked = self.asked.values().filter(in_scope);
-        asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope)).collect()
+        let missing = asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope));
+        // A manager of some objects does not see all machines of a cloud.
+        let clouds = if self.scope == Scope::All { seen.clouds.as_slice() } else { &[] };
+        let is_still =
+            |namespace: &str| self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused);
+        missing.chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still))).collect()
     }
 
     fn api_in<K>(&self, namespace: &str) -> Api<K>

@@ -70,6 +70,13 @@ async fn health_check_holds_back_when_all_workers_fall_silent() -> anyhow::Resul
 }
 
 #[tokio::test]
+async fn instance_that_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
+    let scope = Scope::new("leak").await?;
+    let cluster = scope.plain(CLUSTER, Shape::new(1, 2)).await?;
+    run(scope, cluster, "leak", (1, 1)).await
+}
+
+#[tokio::test]
 async fn cluster_is_reachable_again_after_an_outage_of_its_load_balancer() -> anyhow::Result<()> {
     of_class("load-balancer-outage", Shape::new(1, 1), (1, 1)).await
 }
@@ -77,6 +84,19 @@ async fn cluster_is_reachable_again_after_an_outage_of_its_load_balancer() -> an
 #[tokio::test]
 async fn slow_machines_come_up_in_a_fast_cloud_and_none_while_its_clock_stands_still() -> anyhow::Result<()> {
     of_class("slow-cloud", Shape::new(1, 1), (1, 5)).await
+}
+
+#[tokio::test]
+async fn spot_workers_that_the_cloud_takes_back_are_replaced() -> anyhow::Result<()> {
+    let scope = Scope::new("spot-reclaim").await?;
+    let cluster = scope
+        .plain_with(CLUSTER, Shape::new(1, 6), |object| {
+            if object["kind"] == "InMemoryMachineTemplate" {
+                object["spec"]["template"]["spec"]["market"] = json!("Spot");
+            }
+        })
+        .await?;
+    run(scope, cluster, "spot-reclaim", (1, 6)).await
 }
 
 #[tokio::test]

@@ -178,7 +178,7 @@ fn columns_show_what_cluster_api_users_look_for() {
 fn a_machine_has_no_failure_domain_in_its_spec() {
     let spec = schema("InMemoryMachine", "spec/properties");
     let keys: Vec<_> = spec.as_object().expect("properties").keys().cloned().collect();
-    assert_eq!(keys, ["behaviour", "image", "instance", "instanceType", "network", "providerID"]);
+    assert_eq!(keys, ["behaviour", "image", "instance", "instanceType", "market", "network", "providerID"]);
 }
 
 #[test]

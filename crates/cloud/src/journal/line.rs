@@ -163,6 +163,13 @@ impl JournalLine {
             EventKind::Updated(update) => ("Updated", update.clone()),
             EventKind::BackendInService(name) => ("BackendInService", format!("machine {name}")),
             EventKind::BackendOutOfService(name) => ("BackendOutOfService", format!("machine {name}")),
+            EventKind::Leaked { fault, is_adopted, .. } => {
+                self.faults = vec![fault.clone()];
+                let known = if *is_adopted { "Known again after a restart: the" } else { "The" };
+                let message = format!("{known} instance still exists, and belongs to nobody (Fault {fault})");
+                ("Leaked", message)
+            }
+            EventKind::LeakedDeleted { .. } => ("LeakedDeleted", "The leaked instance is deleted".to_owned()),
             EventKind::Deleted => ("Deleted", String::new()),
         };
         self.say(word, message);

@@ -132,6 +132,15 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
                 let message = format!("{}{}", condition.message, suffix(fault)).trim_start().to_owned();
                 wanted.insert(condition.kind.clone(), NodeCondition { message, ..condition.clone() });
             }
+            Symptom::SpotReclaim(_) => {
+                let condition = NodeCondition {
+                    kind: "Interruption".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "SpotReclaim".to_owned(),
+                    message: format!("The cloud takes the spot instance back.{}", suffix(fault)),
+                };
+                wanted.insert(condition.kind.clone(), condition);
+            }
             Symptom::Vanished
             | Symptom::Held(_)
             | Symptom::ApiServer(_)

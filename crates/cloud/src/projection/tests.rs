@@ -43,6 +43,7 @@ fn machine(role: Role) -> MachineSpec {
         region: None,
         catalog: String::new(),
         instance_type: Some("m.large".into()),
+        market: nephele_engine::Market::OnDemand,
         hardware: None,
         image: None,
         start_up: BTreeMap::new(),

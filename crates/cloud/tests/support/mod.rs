@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
     Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint,
-    MachineError, MachineId, MachineSpec, Role, Stage,
+    MachineError, MachineId, MachineSpec, Market, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -197,6 +197,7 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
         region: None,
         catalog: String::new(),
         instance_type: None,
+        market: Market::OnDemand,
         hardware: None,
         image: None,
         start_up: BTreeMap::new(),

@@ -16,6 +16,7 @@ use tracing::warn;
 
 use self::validate::validate;
 use crate::context::Context;
+use crate::leaked;
 use crate::pace::Pace;
 use crate::report::{StatusError, write_status};
 
@@ -82,13 +83,17 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     {
         return Ok(Outcome::After(wait));
     }
+    let known = object.status.as_ref().map(|status| status.leaked_instances.clone()).unwrap_or_default();
+    let leaked = status.leaked_instances.clone();
     let is_new = object.status.as_ref() != Some(&status);
     let mut reported = Fault::clone(&object);
     reported.status = Some(status);
     if is_new {
         context.faults.pace.note(id, now);
     }
-    write_status(&*object, &reported, &context, "Fault").await
+    let outcome = write_status(&*object, &reported, &context, "Fault").await?;
+    leaked::publish(&*object, &known, &leaked, &context.events);
+    Ok(outcome)
 }
 
 /// Removes each Fault from the cloud whose object is gone.

@@ -3,26 +3,30 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt as _;
+use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation, FaultPhase};
 
+use crate::leaked;
 use crate::report::Report;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
-    let FaultStatus { start_time, matched, hits, affected, .. } = object.status.as_ref()?;
+    let FaultStatus { start_time, matched, hits, affected, leaked_instances, .. } = object.status.as_ref()?;
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let namespace = object.namespace().unwrap_or_default();
-    let known = |v1alpha1::Affected { cluster, machine }: &v1alpha1::Affected| {
+    let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
         let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
-        Affected { cluster, machine: Some(machine.clone()).filter(|name| !name.is_empty()) }
+        let machine = Some(machine.clone()).filter(|name| !name.is_empty());
+        Affected { cluster, machine, until: until.as_ref().map(|until| until.0) }
     };
     Some(FaultHistory {
         began: start_time.as_ref()?.0,
         matched: number(*matched),
         hits: number(*hits),
         affected: affected.iter().map(known).collect(),
+        leaked: leaked::of_status(leaked_instances, &namespace, DEFAULT_NAME),
     })
 }
 
@@ -43,7 +47,7 @@ pub(super) fn status(
     let is_idle = observed.as_ref().is_some_and(|observed| observed.matched == 0);
     let message = if is_idle { "Nothing has matched it so far" } else { "" };
     report.set(condition(types::READY, conditions::TRUE, reasons::READY, message));
-    let Some(FaultObservation { phase, began, matched, hits, last_hits, affected }) = observed else {
+    let Some(FaultObservation { phase, began, matched, hits, last_hits, affected, leaked }) = observed else {
         return report.status;
     };
     let status = &mut report.status;
@@ -56,11 +60,13 @@ pub(super) fn status(
     status.start_time = Some(MicroTime(began));
     status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
     status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
-    let named = |Affected { cluster, machine }| v1alpha1::Affected {
+    let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
         cluster: cluster.name,
         machine: machine.unwrap_or_default(),
+        until: until.map(MicroTime),
     };
     status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
+    status.leaked_instances = leaked::to_api(leaked);
     // After a restart the cloud does not know earlier hits.
     let known = std::mem::take(&mut status.last_hits);
     let mut last_hits: Vec<_> = last_hits.into_iter().map(hit).collect();
@@ -108,12 +114,15 @@ mod tests {
 
     fn affected() -> Vec<Affected> {
         let cluster = || ClusterId { namespace: "default".into(), name: "demo".into() };
-        [Some("m".into()), None].map(|machine| Affected { cluster: cluster(), machine }).into()
+        [(Some("m".into()), Some(at(99))), (None, None)]
+            .map(|(machine, until)| Affected { cluster: cluster(), machine, until })
+            .into()
     }
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        Some(FaultObservation { phase, began, matched, hits, last_hits, affected: affected() })
+        let (affected, leaked) = (affected(), vec![]);
+        Some(FaultObservation { phase, began, matched, hits, last_hits, affected, leaked })
     }
 
     #[test]
@@ -126,7 +135,10 @@ mod tests {
         assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
         object.status = Some(first);
         let affected = affected();
-        assert_eq!(history(&object), Some(FaultHistory { began: at(1), matched: 4, hits: 2, affected }));
+        assert_eq!(
+            history(&object),
+            Some(FaultHistory { began: at(1), matched: 4, hits: 2, affected, leaked: vec![] })
+        );
         // The cloud of a new process has the numbers of the status, but not the hits.
         let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
         assert_eq!(second.last_hits, [hit(seen(9)), hit(seen(4)), hit(seen(3))]);

@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use nephele_api::cloud::v1alpha1::{
     self, AFFECTED_MAX, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay, ERROR_CODES,
     EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
-    LoadBalancerFault, NoSettings, Outage, RequestError,
+    LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
     ApiServerTrouble, ApiServerTroubleKind, Budget, EarlyExpiry, Effect, EtcdAlarm, FailureReason, Fault,
-    Flap, Latency, LoadBalancerTrouble, Matches, NodeCondition, Odds, Requirement, Selector, Stage, Symptom,
-    Verb,
+    Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Odds, Requirement, Selector, Stage,
+    Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -21,6 +21,8 @@ use thiserror::Error;
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// How long before its end a spot instance is told, unless the Fault says otherwise: as long as in a large real cloud.
+const NOTICE: Duration = Duration::from_secs(120);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The shortest time for which a kubelet reports or is silent in turn. Each turn writes the Node.
@@ -43,7 +45,7 @@ fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'st
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
     let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
-    if fault.effect.affliction().is_some() {
+    if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_)) {
         if let Some(operation) = fault.matches.operations.first() {
             return Err(mistake(
                 "match.operations",
@@ -63,7 +65,8 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
 }
 
 fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
-    let FaultMatch { operations, names, zones, instance_types, cluster_selector, machine_selector } = wanted;
+    let FaultMatch { operations, names, zones, instance_types, markets, cluster_selector, machine_selector } =
+        wanted;
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
     Ok(Matches {
         operations: operations.iter().map(|name| operation(name)).collect::<Result<_, _>>()?,
@@ -71,6 +74,7 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
         names: set(names),
         zones: set(zones),
         instance_types: set(instance_types),
+        markets: markets.iter().map(|name| market(name)).collect::<Result<_, _>>()?,
         group: selector("match.clusterSelector", cluster_selector.as_ref())?,
         instance: selector("match.machineSelector", machine_selector.as_ref())?,
     })
@@ -79,6 +83,11 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
 fn operation(name: &str) -> Result<Verb, Mistake> {
     let found = Verb::ALL.into_iter().find(|verb| verb.as_str() == name);
     found.ok_or_else(|| mistake("match.operations", name, "an operation of the cloud"))
+}
+
+fn market(name: &str) -> Result<Market, Mistake> {
+    let found = Market::ALL.into_iter().find(|market| market.as_str() == name);
+    found.ok_or_else(|| mistake("match.markets", name, "OnDemand or Spot"))
 }
 
 fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mistake> {
@@ -118,6 +127,8 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         load_balancer,
         wrong_provider_id,
         flap,
+        leak,
+        spot_reclaim,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
@@ -135,6 +146,8 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         load_balancer.as_ref().map(|wanted| balancer(wanted).map(Symptom::LoadBalancer).map(afflict)),
         wrong_provider_id.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::WrongProviderId))),
         flap.as_ref().map(|wanted| flapping(wanted).map(Symptom::Flapping).map(afflict)),
+        leak.as_ref().map(|NoSettings {}| Ok(Effect::Leak)),
+        spot_reclaim.as_ref().map(|wanted| notice(wanted).map(Symptom::SpotReclaim).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -158,6 +171,10 @@ fn delaying(Delay { duration: base, jitter }: &Delay) -> Result<Effect, Mistake>
 fn out_of_service(Outage { retry_after }: &Outage) -> Result<Effect, Mistake> {
     let retry_after = retry("effect.outage.retryAfter", retry_after)?;
     Ok(Effect::Outage { affliction: Symptom::Frozen.affliction(), retry_after })
+}
+
+fn notice(SpotReclaim { notice }: &SpotReclaim) -> Result<Duration, Mistake> {
+    if notice.is_empty() { Ok(NOTICE) } else { duration("effect.spotReclaim.notice", notice) }
 }
 
 fn retry(field: &'static str, text: &str) -> Result<Duration, Mistake> {

@@ -24,7 +24,7 @@ use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
 use validate::Validated;
-pub(crate) use validate::{allocation, cloud, hardware, has_begun, zone};
+pub(crate) use validate::{allocation, cloud, hardware, has_begun, market, zone};
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]

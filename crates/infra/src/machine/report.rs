@@ -110,6 +110,9 @@ fn observed_status(
     if let Some(updating) = updating(object) {
         report.set(updating);
     }
+    if let Some(interruption) = interruption(observed, &report.status.conditions) {
+        report.set(interruption);
+    }
     let mut status = report.status;
     status.start_time = Some(MicroTime(observed.started_at));
     if booted.is_some() {
@@ -139,6 +142,19 @@ fn stage_condition(stage: Stage, state: &StageObservation, booted: bool, held_by
         StageObservation::Failed { cause } => unmet(reasons::STARTUP_FAILED, cause),
         StageObservation::Blocked if booted => unmet(reasons::WAITING_FOR_NODE_PROVISIONED, ""),
         StageObservation::Blocked => unmet(reasons::WAITING_FOR_VM_PROVISIONED, ""),
+    }
+}
+
+/// The condition Interruption, for a machine whose instance the cloud takes back, or wanted to take back.
+fn interruption(observed: &MachineObservation, known: &[Condition]) -> Option<Condition> {
+    let condition = |status, reason, message: String| condition(types::INTERRUPTION, status, reason, message);
+    match observed.reclaimed_by() {
+        Some(fault) => {
+            let message = format!("The cloud takes the spot instance back soon (Fault {fault})");
+            Some(condition(conditions::TRUE, reasons::SPOT_RECLAIM, message))
+        }
+        None => conditions::is_true(known, types::INTERRUPTION)
+            .then(|| condition(conditions::FALSE, reasons::NOT_INTERRUPTED, String::new())),
     }
 }
 

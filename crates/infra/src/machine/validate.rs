@@ -13,8 +13,8 @@ use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Role, Software,
-    Stage, StartUp,
+    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market, Role,
+    Software, Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
@@ -200,6 +200,7 @@ fn spec(
         region: None,
         catalog: String::new(),
         instance_type: text(&object.spec.instance_type),
+        market: market(&object.spec.market),
         hardware: None,
         image,
         etcd_image_tag,
@@ -214,6 +215,11 @@ fn spec(
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+/// How a machine is paid for. The schema refuses what is neither of the two.
+pub(crate) fn market(name: &str) -> Market {
+    if name == Market::Spot.as_str() { Market::Spot } else { Market::OnDemand }
 }
 
 /// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.

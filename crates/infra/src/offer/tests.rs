@@ -4,7 +4,7 @@ use nephele_api::cloud::v1alpha1::{
     CloudApi, CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone,
 };
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
-use nephele_cloud::{ApiLimits, CallRate, ClockSetting, Latencies, Latency, Stage};
+use nephele_cloud::{ApiLimits, CallRate, ClockSetting, Latencies, Latency, Price, Stage};
 use nephele_testkit::objects;
 
 use super::*;
@@ -72,6 +72,8 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         cpu: 4,
         memory: "8Gi".into(),
         architecture: "arm64".into(),
+        price: "0.5".into(),
+        spot_price: "0.125".into(),
         ..v1alpha1::InstanceType::default()
     }];
     let windows = v1alpha1::Image {
@@ -103,6 +105,7 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             name: "m.large".into(),
             architecture: "arm64".into(),
             capacity: numbers("4", "8Gi"),
+            price: Price { on_demand: 500_000, spot: 125_000 },
         }],
         images: vec![Image {
             name: "windows-2025".into(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod api_limits;
 pub(crate) mod clock;
+pub(crate) mod cost;
 pub(crate) mod latency;
 
 use std::collections::BTreeSet;
@@ -10,13 +11,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
+use nephele_api::cloud::v1alpha1::{
+    LeakedInstance, LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
+};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{ClockObservation, Quota, Room, RoomUsage, UsageObservation};
+use nephele_cloud::{ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation};
 use nephele_kit::{Outcome, paused};
+use tracing::warn;
 
 use crate::catalogs;
 use crate::context::Context;
+use crate::leaked;
 use crate::report::{self, Report, StatusError};
 
 /// Sends the catalog to the cloud and reports the status of the SimulatedCloud.
@@ -32,8 +37,15 @@ pub(crate) async fn reconcile(
         return Ok(Outcome::WaitingOn("unpaused"));
     }
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
-    let clock = context.cloud.observe_clock(&id.0, &id.1);
-    let status = status(&object, context.cloud.observe_usage(&id.0, &id.1), clock, now);
+    let known = object.status.as_ref().map(|status| status.leaked_instances.as_slice()).unwrap_or_default();
+    delete_leaked(&object, known, &context);
+    let observed = Observed {
+        usage: context.cloud.observe_usage(&id.0, &id.1),
+        clock: context.cloud.observe_clock(&id.0, &id.1),
+        leaked: context.cloud.observe_leaked(&id.0, &id.1),
+        cost: context.cloud.observe_cost(&id.0, &id.1),
+    };
+    let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
         && let Some(wait) = context.catalogs.pace.wait(&id, now)
     {
@@ -42,19 +54,46 @@ pub(crate) async fn reconcile(
     if object.status.as_ref() != Some(&status) {
         context.catalogs.pace.note(id, now);
     }
+    let leaked = status.leaked_instances.clone();
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status);
-    report::write_status(&*object, &reported, &context, "SimulatedCloud").await
+    let outcome = report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
+    leaked::publish(&*object, known, &leaked, &context.events);
+    Ok(outcome)
 }
 
-fn status(
-    object: &SimulatedCloud,
-    observed: UsageObservation,
+/// Deletes the leaked instances of a SimulatedCloud, if its spec says so and the status, where people look for them, lists
+/// all of them.
+fn delete_leaked(object: &SimulatedCloud, listed: &[LeakedInstance], context: &Context) {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let leaked = leaked::to_api(context.cloud.observe_leaked(&namespace, &name));
+    if object.spec.leaked_instances != "Delete" || leaked.is_empty() || leaked != listed {
+        return;
+    }
+    match context.cloud.delete_leaked(&namespace, &name) {
+        Ok(()) => leaked::publish_deletion(object, leaked.len(), &context.events),
+        Err(error) => {
+            let error = nephele_kit::chain(&error);
+            warn!(namespace, name, error, "Failed to delete the leaked instances of a SimulatedCloud");
+        }
+    }
+}
+
+/// What the cloud says about a catalog.
+#[derive(Default)]
+struct Observed {
+    usage: UsageObservation,
     clock: Option<ClockObservation>,
-    now: Timestamp,
-) -> SimulatedCloudStatus {
+    leaked: Vec<nephele_cloud::LeakedInstance>,
+    cost: Option<CostObservation>,
+}
+
+fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
-    let UsageObservation { machines, limits } = observed;
+    let Observed { usage: UsageObservation { machines, limits }, clock, leaked, cost } = observed;
+    report.status.cost = cost::status(report.status.cost.as_ref(), cost);
+    report.status.leaked_instances = leaked::to_api(leaked);
+    report.status.leaked = Some(number(report.status.leaked_instances.len() as u64));
     report.status.clock = clock.map(clock::status);
     report.status.instances = Some(number(machines));
     report.status.usage = limits.into_iter().filter_map(usage).collect();
@@ -88,8 +127,8 @@ fn number(number: u64) -> i64 {
 /// Whether a status differs from the one before in what is used, and in nothing else.
 fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
     let Some(before) = before else { return false };
-    let SimulatedCloudStatus { instances, waiting, usage, .. } = status.clone();
-    before != status && SimulatedCloudStatus { instances, waiting, usage, ..before.clone() } == *status
+    let SimulatedCloudStatus { instances, waiting, usage, cost, .. } = status.clone();
+    before != status && SimulatedCloudStatus { instances, waiting, usage, cost, ..before.clone() } == *status
 }
 
 /// The first mistake in a spec.
@@ -99,6 +138,7 @@ fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
     zone.or_else(|| latency::latencies(&spec.latency).1)
         .or_else(|| clock::setting(&spec.clock).1)
         .or_else(|| api_limits::limits(&spec.api).1)
+        .or_else(|| cost::mistake(spec))
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
@@ -139,9 +179,12 @@ mod tests {
             waiting: Some(0),
             usage: vec![],
             clock: None,
+            leaked: Some(0),
+            leaked_instances: vec![],
+            cost: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
-        let status = |object: &SimulatedCloud, now| status(object, UsageObservation::default(), None, now);
+        let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);
         assert_eq!(status(&object, at(5)), ready);
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
@@ -172,7 +215,8 @@ mod tests {
             used(stock(None), 9, 3, 0),
         ];
         let object = SimulatedCloud::default();
-        let told = status(&object, UsageObservation { machines: 3, limits }, None, at(5));
+        let usage = UsageObservation { machines: 3, limits };
+        let told = status(&object, Observed { usage, ..Observed::default() }, at(5));
         assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
         let numbers = told
             .usage
@@ -188,7 +232,7 @@ mod tests {
                 ("capacity/*/a", [9, 3, 6, 0]),
             ]
         );
-        let none = status(&object, UsageObservation::default(), None, at(6));
+        let none = status(&object, Observed::default(), at(6));
         let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
         assert!(differs_in_numbers_only(Some(&none), &later));
         assert!(!differs_in_numbers_only(Some(&none), &none));

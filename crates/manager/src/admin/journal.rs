@@ -104,7 +104,7 @@ mod tests {
     use futures::StreamExt as _;
     use http::Request;
     use jiff::Timestamp;
-    use nephele_cloud::{Catalog, CloudConfig, InProcess, Network};
+    use nephele_cloud::{Catalog, CloudConfig, FormerCatalog, InProcess, Network};
     use prometheus::Registry;
     use tower::ServiceExt as _;
 
@@ -151,7 +151,9 @@ mod tests {
     async fn the_journal_is_read_with_filters_and_a_wrong_parameter_is_named() {
         let cloud = cloud();
         for name in ["north", "south"] {
-            cloud.put_catalog("default", name, Catalog::default(), None).expect("it is taken");
+            cloud
+                .put_catalog("default", name, Catalog::default(), FormerCatalog::default())
+                .expect("it is taken");
         }
         let router = router(running(&cloud));
         let line = |sequence: u64, name: &str| {
@@ -184,7 +186,9 @@ mod tests {
         let first = followed.pop().expect("there are some");
         drop(followed);
         let mut parts = first.into_body().into_data_stream();
-        cloud.put_catalog("default", "north", Catalog::default(), None).expect("it is taken");
+        cloud
+            .put_catalog("default", "north", Catalog::default(), FormerCatalog::default())
+            .expect("it is taken");
         let part = tokio::time::timeout(PATIENCE, parts.next()).await.expect("a line").expect("no end");
         assert!(part.expect("no error").starts_with(b"{\"sequence\":1,"));
         assert_eq!(ask(&router, "/journal").await.status(), StatusCode::OK);

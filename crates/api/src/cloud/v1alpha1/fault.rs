@@ -5,7 +5,8 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
+use super::simulated_cloud::{LeakedInstance, NAME_PATTERN, PLACE_PATTERN};
+use crate::infrastructure::MARKETS;
 use crate::schema;
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
 
@@ -128,6 +129,10 @@ pub struct FaultMatch {
     #[schemars(inner(length(min = 1, max = 63), regex(pattern = NAME_PATTERN)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub instance_types: Vec<String>,
+    /// How the machines are paid for. A load balancer is not hit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "markets")]
+    pub markets: Vec<String>,
     /// The Clusters, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::cluster_selector")]
@@ -145,7 +150,8 @@ pub struct FaultMatch {
     schema::rule(
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
          has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
-         has(self.loadBalancer), has(self.wrongProviderID), has(self.flap)].filter(set, set).size() == 1",
+         has(self.loadBalancer), has(self.wrongProviderID), has(self.flap), has(self.leak), \
+         has(self.spotReclaim)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -194,11 +200,29 @@ pub struct FaultEffect {
     /// The kubelet falls silent and comes back in turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flap: Option<Flap>,
+    /// The cloud says that an instance is deleted, and it still exists: it takes up room and costs money, and belongs to
+    /// nobody. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a
+    /// SimulatedCloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leak: Option<NoSettings>,
+    /// The cloud takes instances of the market Spot back, after a notice. Other machines are not hit and do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spot_reclaim: Option<SpotReclaim>,
 }
 
 /// An effect without settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoSettings {}
+
+/// The cloud takes instances back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SpotReclaim {
+    /// The time between the notice and the end of an instance, in the time of its cloud; by default 2m.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub notice: String,
+}
 
 /// A part of the cloud is down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -491,6 +515,12 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub affected: Vec<Affected>,
+    /// The instances of the built-in cloud that leaked because of it. They are deleted with it. Those of a SimulatedCloud
+    /// are in its status.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_instances: Vec<LeakedInstance>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -509,6 +539,9 @@ pub struct Affected {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub machine: String,
+    /// When the notice to the machine is over, in the time of its cloud. It is not set when it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<MicroTime>,
 }
 
 /// A hit of a fault.
@@ -540,6 +573,17 @@ fn operations(_: &mut SchemaGenerator) -> Schema {
         "maxItems": OPERATIONS.len(),
         "x-kubernetes-list-type": "set",
         "items": { "type": "string", "enum": OPERATIONS },
+    })
+}
+
+fn markets(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "How the machines are paid for. A load balancer is not hit.",
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MARKETS.len(),
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "enum": MARKETS },
     })
 }
 

@@ -19,7 +19,7 @@ pub use fault::{
     AFFECTED_MAX, Affected, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay,
     ERROR_CODES, ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit,
     FaultMatch, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LoadBalancerFault,
-    NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError,
+    NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
@@ -30,8 +30,9 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    Capacity, Gpu, Image, InstanceType, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
-    SimulatedCloudStatus, Zone,
+    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,
+    LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
+    Zone,
 };
 
 /// This version's name.

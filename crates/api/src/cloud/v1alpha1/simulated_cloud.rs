@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::api_limits::CloudApi;
 use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
+use super::fault::AFFECTED_MAX;
 use super::latency::CloudLatency;
+use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
 pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// A name that is the value of a label of Nodes.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// A decimal number from 0 to less than a million.
+const PRICE_PATTERN: &str = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$";
+/// An amount that prices add up to.
+const AMOUNT_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?$";
+/// The most clusters whose cost a status lists.
+pub const CLUSTER_COSTS_MAX: usize = 20;
+/// What happens to leaked instances.
+pub const LEAKED_INSTANCES: [&str; 2] = ["Keep", "Delete"];
 /// A quantity of bytes greater than zero.
 const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
@@ -52,6 +62,18 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         type_ = "integer",
         json_path = ".status.waiting",
         description = "How many machines and load balancers wait for room"
+    ),
+    printcolumn(
+        name = "Leaked",
+        type_ = "integer",
+        json_path = ".status.leaked",
+        description = "Number of leaked instances"
+    ),
+    printcolumn(
+        name = "Per hour",
+        type_ = "string",
+        json_path = ".status.cost.perHour",
+        description = "What its machines cost in an hour of its time"
     ),
     printcolumn(
         name = "Ready",
@@ -128,6 +150,11 @@ pub struct SimulatedCloudSpec {
     /// limits, and reads show everything at once.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub api: CloudApi,
+    /// What happens to leaked instances, which the cloud has called deleted although they still exist. Keep, which is the
+    /// default, leaves them as they are. Delete deletes them as soon as the status lists them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = LEAKED_INSTANCES))]
+    pub leaked_instances: String,
 }
 
 /// Zones that are near each other.
@@ -186,6 +213,15 @@ pub struct InstanceType {
     /// Graphics processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
+    /// What a machine costs in an hour of the cloud's time, such as 0.096, in any currency; by default nothing. A changed
+    /// price is for the time after the change.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub price: String,
+    /// What a machine of the market Spot costs; by default nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub spot_price: String,
 }
 
 /// Graphics processors of a machine.
@@ -284,10 +320,100 @@ pub struct SimulatedCloudStatus {
     /// Its clock, if it was ever changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<CloudClockStatus>,
+    /// How many of its instances are leaked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub leaked: Option<i64>,
+    /// Its leaked instances: the cloud has called them deleted, and they still exist. No more than a hundred leak.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_instances: Vec<LeakedInstance>,
+    /// What its machines cost. It is not set while nothing was spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CloudCost>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// What the machines of a cloud cost. It is written when the cost of an hour changes; until then, the total grows by that
+/// much in each hour of the cloud's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["total", "perHour", "time"]))]
+pub struct CloudCost {
+    /// What was spent until then.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: String,
+    /// What is spent in an hour of the cloud's time.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: String,
+    /// The cloud's time, which is the usual time unless its clock was changed.
+    pub time: Option<MicroTime>,
+    /// The clusters that have cost most, the dearest first; at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = CLUSTER_COSTS_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub clusters: Vec<ClusterCost>,
+}
+
+/// What the machines of a cluster cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "total", "perHour"]))]
+pub struct ClusterCost {
+    /// The cluster. It may be gone.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// What was spent.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: String,
+    /// What is spent in an hour of the cloud's time.
+    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: String,
+}
+
+/// A leaked instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "cluster", "since"]))]
+pub struct LeakedInstance {
+    /// The name of its InMemoryMachine, which is gone. Another InMemoryMachine of this name has another instance.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The cluster of the InMemoryMachine. It may be gone.
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster: String,
+    /// Its instance type.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub instance_type: String,
+    /// How it is paid for, if it is not OnDemand.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = MARKETS))]
+    pub market: String,
+    /// Its zone.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub zone: String,
+    /// Its processors.
+    #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub vcpus: Option<i64>,
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(inner(length(min = 1, max = 63)))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub addresses: Vec<String>,
+    /// When the cloud called it deleted.
+    pub since: Option<MicroTime>,
+    /// The Fault that made it leak.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub fault: String,
 }
 
 /// How much of a quota or stock is used.
@@ -333,7 +459,7 @@ impl InstanceType {
     /// The capacity for pods of a machine of this type, as quantities by resource name.
     #[must_use]
     pub fn capacity(&self) -> BTreeMap<String, String> {
-        let Self { name: _, cpu, memory, ephemeral_storage, pods, architecture: _, gpu } = self;
+        let Self { cpu, memory, ephemeral_storage, pods, gpu, .. } = self;
         let storage = if ephemeral_storage.is_empty() { "40Gi" } else { ephemeral_storage };
         let mut capacity = BTreeMap::from([
             ("cpu".to_owned(), cpu.to_string()),

@@ -15,6 +15,7 @@ fn a_cloud_reads_back_as_it_was_written() {
             "instanceTypes": [{
                 "name": "m.large", "cpu": 2, "memory": "8Gi", "ephemeralStorage": "100Gi", "pods": 29,
                 "architecture": "arm64", "gpu": { "count": 1, "resource": "amd.com/gpu" },
+                "price": "0.096", "spotPrice": "0.03",
             }],
             "images": [{ "name": "ubuntu-24.04", "kubernetes": ["1.35", "1.36"], "operatingSystem": "linux" }],
             "quotas": { "instances": 20, "vCPUs": 64, "loadBalancers": 0 },
@@ -28,8 +29,21 @@ fn a_cloud_reads_back_as_it_was_written() {
                 "delete": { "empirical": { "values": ["20s", "21s"] } },
             },
             "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h" },
+            "leakedInstances": "Delete",
         },
-        "status": { "zones": 2, "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h0m0s" } },
+        "status": {
+            "zones": 2,
+            "clock": { "rate": "60", "paused": true, "steps": 4, "ahead": "1h0m0s" },
+            "leaked": 1,
+            "leakedInstances": [{
+                "name": "m", "cluster": "demo", "instanceType": "m.large", "zone": "sim-1a", "vCPUs": 2,
+                "addresses": ["10.1.2.3"], "since": "2026-01-02T03:04:05.006000Z", "fault": "leak",
+            }],
+            "cost": {
+                "total": "1.25", "perHour": "0.192", "time": "2026-01-02T03:04:05.006000Z",
+                "clusters": [{ "name": "demo", "total": "1.25", "perHour": "0.192" }],
+            },
+        },
     });
     let cloud: SimulatedCloud = serde_json::from_value(written.clone()).expect("readable");
     let zones: Vec<_> =

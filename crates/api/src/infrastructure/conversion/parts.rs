@@ -311,8 +311,17 @@ macro_rules! machine_spec {
             type Other = $to::InMemoryMachineSpec;
 
             fn plainly(&self) -> Self::Other {
-                let Self { provider_id, instance_type, image, network, behaviour, instance } = self.clone();
-                $to::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance }
+                let Self { provider_id, instance_type, market, image, network, behaviour, instance } =
+                    self.clone();
+                $to::InMemoryMachineSpec {
+                    provider_id,
+                    instance_type,
+                    market,
+                    image,
+                    network,
+                    behaviour,
+                    instance,
+                }
             }
         }
     };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::instance::InstanceRecord;
 use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
+use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// The desired state of a simulated machine.
@@ -93,6 +94,11 @@ pub struct InMemoryMachineSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
+    /// How the machine is paid for: OnDemand, which is the default, or Spot, which is cheaper. A Fault can let the cloud take
+    /// machines of the market Spot back. It cannot be changed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = MARKETS))]
+    pub market: String,
     /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]

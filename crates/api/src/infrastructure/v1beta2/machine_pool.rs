@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Behaviour, InMemoryMachineSpec, Initialization, MachineNetwork, NodeInfo};
+use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// The desired state of a simulated group of machines. The MachinePool sets how many there are.
@@ -80,6 +81,11 @@ pub struct PoolMachine {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub instance_type: String,
+    /// How a machine is paid for: OnDemand, which is the default, or Spot, which is cheaper. A Fault can let the cloud take
+    /// machines of the market Spot back.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = MARKETS))]
+    pub market: String,
     /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
@@ -94,8 +100,8 @@ pub struct PoolMachine {
 
 impl From<PoolMachine> for InMemoryMachineSpec {
     fn from(machine: PoolMachine) -> Self {
-        let PoolMachine { instance_type, image, network, behaviour } = machine;
-        Self { instance_type, image, network, behaviour, ..Self::default() }
+        let PoolMachine { instance_type, market, image, network, behaviour } = machine;
+        Self { instance_type, market, image, network, behaviour, ..Self::default() }
     }
 }
 

@@ -83,6 +83,10 @@ fn an_event_says_what_happened_in_words() {
     let symptom = Symptom::EtcdAlarm(EtcdAlarm::NoSpace);
     let afflicted = |affliction| line(event(EventKind::Afflicted { fault: "full".into(), affliction }));
     let adopted = |reached, is_deleting| line(event(EventKind::Adopted { reached, is_deleting }));
+    let leaked = |is_adopted| {
+        let (fault, addresses) = ("full".into(), vec![]);
+        line(event(EventKind::Leaked { fault, since: AT, addresses, is_adopted }))
+    };
     let of_fault = |line: JournalLine| JournalLine { faults: vec!["full".into()], ..line };
     assert_eq!(
         [
@@ -90,6 +94,9 @@ fn an_event_says_what_happened_in_words() {
             adopted(vec![], true),
             line(event(EventKind::StageReached("vm".into()))),
             line(event(EventKind::Deleted)),
+            leaked(false),
+            leaked(true),
+            line(event(EventKind::LeakedDeleted { since: AT })),
             afflicted(Some(symptom.affliction())),
             afflicted(None),
             line(Record::RoomFreed { at: AT, room: Room::Zone("a".into()), waiting: machine() }),
@@ -99,6 +106,12 @@ fn an_event_says_what_happened_in_words() {
             expected("Adopted", "Known again after a restart, while it is being deleted"),
             expected("StageReached", "vm"),
             expected("Deleted", ""),
+            of_fault(expected("Leaked", "The instance still exists, and belongs to nobody (Fault full)")),
+            of_fault(expected(
+                "Leaked",
+                "Known again after a restart: the instance still exists, and belongs to nobody (Fault full)",
+            )),
+            expected("LeakedDeleted", "The leaked instance is deleted"),
             of_fault(expected("Afflicted", "The etcd member raises alarm NOSPACE (Fault full)")),
             of_fault(expected("Healed", "Healed (Fault full)")),
             expected("RoomFreed", "There is room in zone a"),

@@ -30,6 +30,7 @@ fn every_field_has_its_meaning() {
             "names": ["m"],
             "zones": ["north-1a"],
             "instanceTypes": ["large"],
+            "markets": ["Spot"],
             "clusterSelector": { "matchLabels": { "team": "blue" } },
             "machineSelector": { "matchExpressions": [
                 { "key": "a", "operator": "In", "values": ["x", "y"] },
@@ -49,6 +50,7 @@ fn every_field_has_its_meaning() {
             names: set(&["m"]),
             zones: set(&["north-1a"]),
             instance_types: set(&["large"]),
+            markets: BTreeSet::from([Market::Spot]),
             group: Selector(vec![Requirement::In("team".into(), set(&["blue"]))]),
             instance: Selector(vec![
                 Requirement::In("a".into(), set(&["x", "y"])),
@@ -75,6 +77,11 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "notReady": {} })), afflict(Symptom::NotReady));
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
+    assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
+    for (settings, seconds) in [(json!({}), 120), (json!({ "notice": "30s" }), 30)] {
+        let told = afflict(Symptom::SpotReclaim(Duration::from_secs(seconds)));
+        assert_eq!(effect(json!({ "spotReclaim": settings })), told);
+    }
     assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
     let slow = Symptom::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
     assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), afflict(slow));
@@ -243,6 +250,18 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "hold": { "stage": "grub" } } }),
             r#"spec.effect.hold.stage: "grub" is not a stage of a machine's start"#,
+        ),
+        (
+            json!({ "effect": { "leak": {} }, "budget": { "count": 101 } }),
+            r#"spec.budget.count: "101" is not at most 100, for a fault of machines or API servers"#,
+        ),
+        (
+            json!({ "effect": { "spotReclaim": { "notice": "soon" } } }),
+            r#"spec.effect.spotReclaim.notice: "soon" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "markets": ["Futures"] } }),
+            r#"spec.match.markets: "Futures" is not OnDemand or Spot"#,
         ),
         (
             json!({ "effect": { "outage": { "retryAfter": "soon" } } }),

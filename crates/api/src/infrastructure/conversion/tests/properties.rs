@@ -296,23 +296,41 @@ fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
     // Boxed, because the strategies of all fields together are too large for the stack of a test.
     let instance = option::of(instance().prop_map(Box::new)).boxed();
-    (word(), word(), word(), option::of(network), behaviour(), instance).prop_map(
-        |(provider_id, instance_type, image, network, behaviour, instance)| v1beta2::InMemoryMachineSpec {
-            provider_id,
-            instance_type,
-            image,
-            network,
-            behaviour,
-            instance,
+    (word(), word(), word(), word(), option::of(network), behaviour(), instance).prop_map(
+        |(provider_id, instance_type, market, image, network, behaviour, instance)| {
+            v1beta2::InMemoryMachineSpec {
+                provider_id,
+                instance_type,
+                market,
+                image,
+                network,
+                behaviour,
+                instance,
+            }
         },
     )
 }
 
 fn old_machine_spec() -> impl Strategy<Value = v1beta1::InMemoryMachineSpec> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance } =
-            spec;
-        v1beta1::InMemoryMachineSpec { provider_id, instance_type, image, network, behaviour, instance }
+        let v1beta2::InMemoryMachineSpec {
+            provider_id,
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+            instance,
+        } = spec;
+        v1beta1::InMemoryMachineSpec {
+            provider_id,
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+            instance,
+        }
     })
 }
 
@@ -380,8 +398,8 @@ prop_compose! {
 
 fn pool_machine() -> impl Strategy<Value = v1beta2::PoolMachine> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { instance_type, image, network, behaviour, .. } = spec;
-        v1beta2::PoolMachine { instance_type, image, network, behaviour }
+        let v1beta2::InMemoryMachineSpec { instance_type, market, image, network, behaviour, .. } = spec;
+        v1beta2::PoolMachine { instance_type, market, image, network, behaviour }
     })
 }
 

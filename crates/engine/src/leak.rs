@@ -1,0 +1,149 @@
+//! Leaked instances: they are deleted for their owner, and still exist in the cloud.
+//!
+//! ```text
+//!   DeleteInstance, hit by a fault ──▶ Leaked, Deleted: the instance is gone for everybody
+//!                                         │ its room stays taken
+//!                                         ▼
+//!   DeleteLeaked, or the end of its catalog ──▶ LeakedDeleted: the room is free
+//! ```
+//!
+//! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its name.
+//! Without a catalog of its account, nobody can ask for its deletion. So it goes with the fault that made it leak.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Engine;
+use crate::identity::{GroupId, ResourceId, ResourceKind};
+use crate::operation::{Event, EventKind};
+use crate::time::SimTime;
+use crate::usage::Footprint;
+
+/// An instance that exists, although the cloud said that it is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaked {
+    /// The name that it had.
+    pub id: ResourceId,
+    /// When it leaked. Instances of one name leaked at different times.
+    pub since: SimTime,
+    /// The name of the fault.
+    pub fault: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// The room that it takes up.
+    #[serde(flatten)]
+    pub footprint: Footprint,
+}
+
+impl Leaked {
+    /// How many leaked instances a catalog has at most. Then no more leak: what leaks has to be remembered over a
+    /// restart, and the list of a status is as long as this.
+    pub const MAX: usize = 100;
+
+    /// The catalog of its account that it is made from.
+    pub(crate) fn catalog_id(&self) -> ResourceId {
+        ResourceId::catalog(&self.id.account, &self.footprint.catalog)
+    }
+
+    fn event(&self, is_adopted: bool) -> EventKind {
+        let Self { since, fault, addresses, .. } = self;
+        let (fault, addresses) = (fault.clone(), addresses.clone());
+        EventKind::Leaked { fault, since: *since, addresses, is_adopted }
+    }
+
+    /// A change of an instance that has leaked already. Only resources have generations.
+    fn changed(&self, at: SimTime, kind: EventKind) -> Event {
+        Event { at, id: self.id.clone(), generation: 0, kind }
+    }
+}
+
+/// All leaked instances, by name and by when they leaked.
+pub(crate) type Leaks = BTreeMap<(ResourceId, SimTime), Leaked>;
+
+impl Engine {
+    /// The leaked instances of a catalog, by name and by when they leaked.
+    pub fn leaked<'a>(&'a self, catalog: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
+        self.leaked_of_account(&catalog.account).filter(|leaked| leaked.catalog_id() == *catalog)
+    }
+
+    /// The leaked instances of a group.
+    pub fn leaked_of_group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Leaked> {
+        self.leaked_of_account(&group.account).filter(|leaked| leaked.id.group == group.name)
+    }
+
+    /// The leaked instances that a fault made leak and that are of no catalog of its account. Only the end of the fault
+    /// deletes them.
+    pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
+        let of_account = self.leaked_of_account(&fault.account);
+        of_account
+            .filter(|leaked| leaked.fault == fault.name && !self.catalogs.contains_key(&leaked.catalog_id()))
+    }
+
+    /// All leaked instances.
+    pub fn all_leaked(&self) -> impl Iterator<Item = &Leaked> {
+        self.leaks.values()
+    }
+
+    fn leaked_of_account<'a>(&'a self, account: &'a str) -> impl Iterator<Item = &'a Leaked> {
+        let first = (ResourceId::first(account, "", ResourceKind::Instance), SimTime::default());
+        let leaks = self.leaks.range(first..).map(|(_, leaked)| leaked);
+        leaks.take_while(move |leaked| leaked.id.account == account)
+    }
+
+    /// Whether one more instance of a catalog can leak.
+    pub(crate) fn can_leak(&self, catalog: &ResourceId) -> bool {
+        self.leaked(catalog).count() < Leaked::MAX
+    }
+
+    /// Lets an instance leak that exists. For its owner it is gone at once.
+    pub(crate) fn leak(&mut self, now: SimTime, id: &ResourceId, fault: &str, events: &mut Vec<Event>) {
+        let Some(resource) = self.resources.get(id) else { return };
+        let ran = resource.running_stages();
+        events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
+        let Some(resource) = self.take_out(id) else { return };
+        let mut since = now;
+        while self.leaks.contains_key(&(id.clone(), since)) {
+            since = since + Duration::from_millis(1);
+        }
+        let footprint = Footprint::of(&resource);
+        let addresses = resource.spec.addresses.clone();
+        let leaked = Leaked { id: id.clone(), since, fault: fault.to_owned(), addresses, footprint };
+        let kinds = [leaked.event(false), EventKind::Deleted];
+        for (kind, after) in kinds.into_iter().zip(1..) {
+            let generation = resource.generation + after;
+            events.push(Event { at: now, id: id.clone(), generation, kind });
+        }
+        self.leaks.insert((leaked.id.clone(), since), leaked);
+    }
+
+    /// Takes over leaked instances of an earlier process. They take up their room, whatever the limits are. Returns the
+    /// events.
+    pub(crate) fn adopt_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for leaked in leaked {
+            let key = (leaked.id.clone(), leaked.since);
+            if leaked.id.kind == ResourceKind::Instance
+                && !self.leaks.contains_key(&key)
+                && self.can_leak(&leaked.catalog_id())
+            {
+                self.take(now, &leaked.id, &leaked.footprint);
+                self.leaks.insert(key, leaked.clone());
+                events.push(leaked.changed(now, leaked.event(true)));
+            }
+        }
+        events
+    }
+
+    /// Deletes leaked instances, and returns the events.
+    pub(crate) fn delete_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for Leaked { id, since, .. } in leaked {
+            let Some(leaked) = self.leaks.remove(&(id.clone(), *since)) else { continue };
+            self.give_back(now, id, &leaked.footprint);
+            events.push(leaked.changed(now, EventKind::LeakedDeleted { since: *since }));
+        }
+        events
+    }
+}

@@ -1,0 +1,331 @@
+//! What instances cost.
+//!
+//! ```text
+//!   take, give back, PutCatalog ──▶ what was spent until now is added up ──▶ another rate from now on
+//!   a reading ──▶ what was added up, and what was spent since then at this rate
+//! ```
+//!
+//! An instance costs its price from its creation until its deletion ends, also while it is leaked or only reserved. Prices
+//! are millionths of a unit for an hour of the time of its cloud, so nothing is spent while the clock of the cloud stands
+//! still. Everything is added up in whole numbers, a price times microseconds, so no reading and no order changes a sum.
+//!
+//! A price is below 10^12 millionths. So a million instances spend less than 10^18 in an hour, and in all microseconds that
+//! a clock can count less than 2 * 10^37, which is a tenth of the largest number here. More would stay at that number.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, Market};
+use crate::clock::CloudTime;
+use crate::engine::Engine;
+use crate::identity::{ResourceId, ResourceKind};
+use crate::time::SimTime;
+use crate::usage::{Catalogs, Footprint};
+
+/// The microseconds of an hour.
+const HOUR: u128 = 3_600_000_000;
+
+/// What was spent, in millionths, and what is spent in an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Millionths so far. A part of a millionth is left out.
+    pub total: u64,
+    /// Millionths in an hour of the time of the cloud.
+    pub per_hour: u64,
+}
+
+/// What the instances of a catalog cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The time of the cloud.
+    pub time: CloudTime,
+    /// All together.
+    pub all: Spent,
+    /// By group. At most [`Meter::IDLE_MAX`] groups without instances are remembered, the dearest.
+    pub groups: BTreeMap<String, Spent>,
+}
+
+/// What was added up for a catalog, for a state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedMeter {
+    /// The catalog.
+    pub id: ResourceId,
+    /// All groups together.
+    pub all: Sum,
+    /// Each group.
+    pub groups: BTreeMap<String, Sum>,
+}
+
+/// A sum of prices times microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    spent: u128,
+    /// The time of the cloud until which it was added up.
+    until: CloudTime,
+}
+
+/// What is spent, and how fast.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gauge {
+    sum: Sum,
+    rate: u128,
+}
+
+impl Gauge {
+    fn spent(&self, time: CloudTime) -> u128 {
+        let passed = time.as_micros().saturating_sub(self.sum.until.as_micros());
+        self.sum.spent.saturating_add(self.rate.saturating_mul(passed.into()))
+    }
+
+    fn add_up(&mut self, time: CloudTime) {
+        let spent = self.spent(time);
+        self.sum = Sum { spent, until: self.sum.until.max(time) };
+    }
+
+    fn read(&self, time: CloudTime) -> Spent {
+        let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        Spent { total: whole(self.spent(time) / HOUR), per_hour: whole(self.rate) }
+    }
+
+    /// Goes on from what an earlier process had spent by `then`.
+    fn go_on(&mut self, before: Spent, then: CloudTime, now: CloudTime) {
+        let rate = u128::from(before.per_hour);
+        let sum = Sum { spent: u128::from(before.total).saturating_mul(HOUR), until: then };
+        let spent = Self { sum, rate }.spent(now);
+        self.sum = Sum { spent, until: now };
+    }
+}
+
+/// An instance type and how it is paid for.
+type Product = (Option<String>, Market);
+
+/// What the instances of one catalog cost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    all: Gauge,
+    groups: BTreeMap<String, Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    gauge: Gauge,
+    /// The instances that exist.
+    counts: BTreeMap<Product, u64>,
+}
+
+impl Meter {
+    /// How many groups without instances are remembered, some 100 bytes each: clusters come and go without end.
+    const IDLE_MAX: usize = 100;
+
+    /// The gauge of everything, and that of a group.
+    fn both(&mut self, group: &str) -> [&mut Gauge; 2] {
+        let Self { all, groups } = self;
+        [all, &mut groups.entry(group.to_owned()).or_default().gauge]
+    }
+
+    fn take(&mut self, group: &str, product: Product, price: u64, time: CloudTime) {
+        for gauge in self.both(group) {
+            gauge.add_up(time);
+            gauge.rate = gauge.rate.saturating_add(price.into());
+        }
+        *self.groups.entry(group.to_owned()).or_default().counts.entry(product).or_default() += 1;
+    }
+
+    fn give_back(&mut self, group: &str, product: &Product, price: u64, time: CloudTime) {
+        for gauge in self.both(group) {
+            gauge.add_up(time);
+            gauge.rate = gauge.rate.saturating_sub(price.into());
+        }
+        let Some(Group { counts, .. }) = self.groups.get_mut(group) else { return };
+        if let Some(count) = counts.get_mut(product) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(product);
+            }
+        }
+        if counts.is_empty() {
+            self.forget_idle();
+        }
+    }
+
+    /// Forgets the cheapest groups without instances beyond the bound, and those that have cost nothing.
+    fn forget_idle(&mut self) {
+        self.groups.retain(|_, group| !group.counts.is_empty() || group.gauge.sum.spent > 0);
+        let idle = self.groups.iter().filter(|(_, group)| group.counts.is_empty());
+        let mut idle: Vec<_> = idle.map(|(name, group)| (group.gauge.sum.spent, name.clone())).collect();
+        idle.sort();
+        let more = idle.len().saturating_sub(Self::IDLE_MAX);
+        for (_, name) in idle.into_iter().take(more) {
+            self.groups.remove(&name);
+        }
+    }
+
+    /// Adds up until a time, and goes on at other prices.
+    fn reprice(&mut self, time: CloudTime, price: impl Fn(&Product) -> u64) {
+        self.all.add_up(time);
+        self.all.rate = 0;
+        for Group { gauge, counts } in self.groups.values_mut() {
+            gauge.add_up(time);
+            let prices = counts
+                .iter()
+                .map(|(product, count)| u128::from(price(product)).saturating_mul(u128::from(*count)));
+            gauge.rate = prices.fold(0, u128::saturating_add);
+            self.all.rate = self.all.rate.saturating_add(gauge.rate);
+        }
+    }
+
+    fn add_up(&mut self, time: CloudTime) {
+        let Self { all, groups } = self;
+        all.add_up(time);
+        groups.values_mut().for_each(|group| group.gauge.add_up(time));
+    }
+
+    /// Begins again with what an earlier process had spent, or with nothing.
+    fn begin(&mut self, former: Option<&Cost>, now: CloudTime) {
+        let nothing = Cost::default();
+        let Cost { time, all, groups } = former.unwrap_or(&nothing);
+        self.all.go_on(*all, *time, now);
+        for name in groups.keys() {
+            self.groups.entry(name.clone()).or_default();
+        }
+        for (name, group) in &mut self.groups {
+            group.gauge.go_on(groups.get(name).copied().unwrap_or_default(), *time, now);
+        }
+        self.forget_idle();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.all.sum.spent == 0
+    }
+}
+
+/// The meters of all catalogs with instances, and of catalogs of accounts that have cost something.
+pub(crate) type Meters = BTreeMap<ResourceId, Meter>;
+
+impl Engine {
+    /// What the instances of a catalog have cost by now, and cost in an hour. None if they cost nothing.
+    #[must_use]
+    pub fn cost(&self, catalog: &ResourceId, now: SimTime) -> Option<Cost> {
+        let (meter, time) = (self.meters.get(catalog)?, self.cloud_time(catalog, now));
+        let groups = meter.groups.iter().map(|(name, group)| (name.clone(), group.gauge.read(time)));
+        let groups = groups.filter(|(_, spent)| *spent != Spent::default());
+        let cost = Cost { time, all: meter.all.read(time), groups: groups.collect() };
+        (cost.all != Spent::default()).then_some(cost)
+    }
+
+    /// What was spent for each catalog by now.
+    pub fn costs(&self, now: SimTime) -> impl Iterator<Item = (&ResourceId, Spent)> {
+        let spent = move |(id, meter): (_, &Meter)| (id, meter.all.read(self.cloud_time(id, now)));
+        self.meters.iter().map(spent).filter(|(_, spent)| *spent != Spent::default())
+    }
+
+    /// The time in the cloud of a catalog.
+    fn cloud_time(&self, catalog: &ResourceId, now: SimTime) -> CloudTime {
+        self.clocks.get(catalog).map_or_else(|| now.into(), |clock| clock.time(now))
+    }
+
+    /// Begins to count the price of an instance.
+    pub(crate) fn charge(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
+        if id.kind == ResourceKind::Instance {
+            let (catalog, product, price, time) = self.priced(now, id, footprint);
+            self.meters.entry(catalog).or_default().take(&id.group, product, price, time);
+        }
+    }
+
+    /// Counts the price of an instance no more.
+    pub(crate) fn discharge(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
+        if id.kind == ResourceKind::Instance {
+            let (catalog, product, price, time) = self.priced(now, id, footprint);
+            let is_of_account = self.catalogs.contains_key(&catalog);
+            let Some(meter) = self.meters.get_mut(&catalog) else { return };
+            meter.give_back(&id.group, &product, price, time);
+            let is_idle = meter.groups.values().all(|group| group.counts.is_empty());
+            // Nobody deletes the built-in catalog of an account, and accounts come and go without end.
+            if meter.is_empty() || (is_idle && !is_of_account) {
+                self.meters.remove(&catalog);
+            }
+        }
+    }
+
+    fn priced(
+        &self,
+        now: SimTime,
+        id: &ResourceId,
+        footprint: &Footprint,
+    ) -> (ResourceId, Product, u64, CloudTime) {
+        let catalog = ResourceId::catalog(&id.account, &footprint.catalog);
+        let product = (footprint.instance_type.clone(), footprint.market);
+        let price = self.catalogs().price(&catalog, &product);
+        let time = self.cloud_time(&catalog, now);
+        (catalog, product, price, time)
+    }
+
+    /// Adds up what the instances of a catalog have cost, before the catalog changes.
+    pub(crate) fn add_up(&mut self, now: SimTime, catalog: &ResourceId) {
+        let time = self.cloud_time(catalog, now);
+        if let Some(meter) = self.meters.get_mut(catalog) {
+            meter.add_up(time);
+        }
+    }
+
+    /// Goes on at the prices of a catalog that has changed. What its clock has leapt over is paid at the new prices.
+    pub(crate) fn reprice(&mut self, now: SimTime, catalog: &ResourceId) {
+        let time = self.cloud_time(catalog, now);
+        let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
+        let Some(meter) = self.meters.get_mut(catalog) else { return };
+        // Everything was added up before the change, so this changes the rates alone.
+        meter.reprice(CloudTime::default(), |product| catalogs.price(catalog, product));
+        meter.add_up(time);
+    }
+
+    /// Begins a meter for a catalog that is new, or that is gone and whose instances are made from the built-in one from
+    /// now on.
+    pub(crate) fn begin_meter(&mut self, now: SimTime, catalog: &ResourceId, former: Option<&Cost>) {
+        let time = self.cloud_time(catalog, now);
+        let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
+        let mut meter = self.meters.remove(catalog).unwrap_or_default();
+        meter.reprice(CloudTime::default(), |product| catalogs.price(catalog, product));
+        meter.begin(former, time);
+        if !meter.is_empty() {
+            self.meters.insert(catalog.clone(), meter);
+        }
+    }
+
+    pub(crate) fn meters(&self) -> Vec<NamedMeter> {
+        let named = |(id, meter): (&ResourceId, &Meter)| NamedMeter {
+            id: id.clone(),
+            all: meter.all.sum,
+            groups: meter.groups.iter().map(|(name, group)| (name.clone(), group.gauge.sum)).collect(),
+        };
+        self.meters.iter().map(named).collect()
+    }
+
+    /// Restores what was added up. The instances, catalogs and clocks were restored before.
+    pub(crate) fn restore_meters(&mut self, named: Vec<NamedMeter>) {
+        for NamedMeter { id, all, groups } in named {
+            let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
+            let meter = self.meters.entry(id.clone()).or_default();
+            meter.all.sum = all;
+            for (name, sum) in groups {
+                meter.groups.entry(name).or_default().gauge.sum = sum;
+            }
+            meter.reprice(CloudTime::default(), |product| catalogs.price(&id, product));
+        }
+    }
+}
+
+impl Catalogs<'_> {
+    /// The price of an instance in millionths for an hour. An instance without a type costs nothing.
+    fn price(self, id: &ResourceId, (instance_type, market): &Product) -> u64 {
+        let price = |catalog: &Catalog| {
+            let found =
+                catalog.instance_types.iter().find(|known| Some(&known.name) == instance_type.as_ref())?;
+            Some(match market {
+                Market::OnDemand => found.price.on_demand,
+                Market::Spot => found.price.spot,
+            })
+        };
+        self.get(id).and_then(price).unwrap_or(0)
+    }
+}

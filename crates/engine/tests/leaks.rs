@@ -1,0 +1,228 @@
+//! Instances that still exist although they were deleted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
+use crate::faults::{fault, put, script};
+use nephele_engine::{
+    Budget, Catalog, Config, Effect, Engine, EventKind, Fault, FaultRecord, Footprint, Latency, Leaked,
+    Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, SimTime,
+};
+use proptest::prelude::*;
+
+fn leaking() -> Fault {
+    Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() }
+}
+
+fn of_catalog(name: &str) -> ResourceSpec {
+    ResourceSpec {
+        catalog: "north".into(),
+        zone: Some("a".into()),
+        instance_type: Some("m.large".into()),
+        addresses: vec!["10.0.0.1".into()],
+        ..machine(name, &Latency::ZERO)
+    }
+}
+
+fn catalog() -> ResourceId {
+    ResourceId::catalog("default", "north")
+}
+
+fn put_catalog(leaked: Vec<Leaked>) -> Request {
+    Request::PutCatalog { id: catalog(), catalog: Box::default(), clock: None, leaked, cost: None }
+}
+
+/// What is recorded about [`of_catalog`].
+fn leaked(name: &str, since: SimTime) -> Leaked {
+    let footprint = Footprint {
+        zone: Some("a".into()),
+        catalog: "north".into(),
+        instance_type: Some("m.large".into()),
+        processors: 2,
+        ..Footprint::default()
+    };
+    Leaked { id: id(name), since, fault: "f".into(), addresses: vec!["10.0.0.1".into()], footprint }
+}
+
+fn known(engine: &Engine) -> Vec<Leaked> {
+    engine.leaked(&catalog()).cloned().collect()
+}
+
+fn instances(engine: &Engine) -> u64 {
+    engine.taken(&Room::CatalogQuota { catalog: catalog(), of: Quota::Instances })
+}
+
+/// A cloud with a fault that lets everything leak.
+fn leaky() -> Watched {
+    let mut engine = engine();
+    ask(&mut engine, at(0), put_catalog(Vec::new())).expect("a catalog");
+    ask(&mut engine, at(0), put("f", leaking())).expect("a fault");
+    engine
+}
+
+#[test]
+fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
+    let mut engine = leaky();
+    let balancer = Request::Create(ResourceSpec::new(load_balancer("lb")));
+    for request in [Request::Create(of_catalog("m")), balancer, register("lb", "m", "api-server")] {
+        ask(&mut engine, at(1), request).unwrap();
+    }
+    engine.poll(at(2));
+    assert_eq!(ask(&mut engine, at(3), Request::Delete(id("m"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(3), Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    let kinds: Vec<_> = engine.poll(at(3)).into_iter().map(|event| event.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            EventKind::Leaked {
+                fault: "f".into(),
+                since: at(3),
+                addresses: vec!["10.0.0.1".into()],
+                is_adopted: false,
+            },
+            EventKind::Deleted,
+            EventKind::BackendOutOfService("m".into()),
+        ]
+    );
+    assert_eq!((engine.get(&id("m")), known(&engine)), (None, vec![leaked("m", at(3))]));
+    assert_eq!((instances(&engine), engine.census().resources(ResourceKind::Instance)), (1, 0));
+    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, 1, "a repetition leaks nothing");
+    // Neither the end of its load balancer nor that of the fault deletes it.
+    for gone in [load_balancer("lb"), fault("f")] {
+        ask(&mut engine, at(4), Request::Delete(gone)).unwrap();
+    }
+    assert_eq!(instances(&engine), 1);
+    let delete = || Request::DeleteLeaked(catalog());
+    assert_eq!(ask(&mut engine, at(5), delete()), Ok(Outcome::Accepted));
+    assert_eq!((known(&engine), instances(&engine)), (vec![], 0));
+    assert_eq!(ask(&mut engine, at(5), delete()), Ok(Outcome::AlreadyDone));
+    let told = engine.poll(at(5)).pop().map(|event| (event.id, event.kind));
+    assert_eq!(told, Some((id("m"), EventKind::LeakedDeleted { since: at(3) })));
+}
+
+#[test]
+fn a_new_instance_with_the_name_of_a_leaked_one_is_another_instance() {
+    let mut engine = leaky();
+    for _ in 0..3 {
+        ask(&mut engine, at(1), Request::Create(of_catalog("m"))).unwrap();
+        ask(&mut engine, at(1), Request::Delete(id("m"))).unwrap();
+    }
+    ask(&mut engine, at(2), Request::Create(of_catalog("m"))).unwrap();
+    let times = [0, 1, 2].map(|millis| at(1) + Duration::from_millis(millis));
+    assert_eq!(known(&engine), times.map(|since| leaked("m", since)));
+    assert_eq!(instances(&engine), 4);
+    ask(&mut engine, at(3), Request::DeleteLeaked(catalog())).unwrap();
+    assert_eq!((instances(&engine), engine.get(&id("m")).is_some()), (1, true));
+}
+
+#[test]
+fn who_waits_for_the_room_of_a_leaked_instance_is_told_when_it_is_deleted() {
+    let quotas = Quotas { instances_max: Some(1), ..Quotas::default() };
+    let mut engine = Watched::new(Config { quotas, ..Config::default() }, "amber-otter-lamp");
+    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    ask(&mut engine, at(0), put("f", leaking())).unwrap();
+    ask(&mut engine, at(1), Request::Create(of_catalog("m"))).unwrap();
+    ask(&mut engine, at(1), Request::Delete(id("m"))).unwrap();
+    ask(&mut engine, at(2), Request::Create(of_catalog("n"))).unwrap_err();
+    // What a catalog has goes with it.
+    ask(&mut engine, at(3), Request::Delete(catalog())).unwrap();
+    let last = engine.journal().since(1).last().map(|entry| entry.record.clone());
+    let room = Room::Quota { account: "default".into(), kind: ResourceKind::Instance };
+    assert_eq!(last, Some(Record::RoomFreed { at: at(3), room, waiting: id("n") }));
+}
+
+#[test]
+fn without_a_catalog_of_the_account_leaked_instances_go_with_the_fault() {
+    let mut engine = engine();
+    for name in ["f", "g"] {
+        let matches = Matches { names: [name.to_owned()].into(), ..Matches::default() };
+        ask(&mut engine, at(0), put(name, Fault { matches, ..leaking() })).unwrap();
+        ask(&mut engine, at(1), Request::Create(machine(name, &Latency::ZERO))).unwrap();
+        ask(&mut engine, at(2), Request::Delete(id(name))).unwrap();
+    }
+    let names =
+        |engine: &Engine| engine.all_leaked().map(|leaked| leaked.id.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&engine), ["f", "g"]);
+    assert_eq!(engine.leaked_by(&fault("f")).count(), 1);
+    ask(&mut engine, at(3), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(names(&engine), ["g"]);
+}
+
+/// As after a restart of the manager: the status of a SimulatedCloud or a Fault has the list.
+#[test]
+fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
+    let mut engine = engine();
+    let all = vec![leaked("m", at(1)), leaked("m", at(2))];
+    ask(&mut engine, at(9), put_catalog(all.clone())).unwrap();
+    let put_fault = Request::PutFault {
+        id: fault("f"),
+        fault: Box::new(leaking()),
+        record: FaultRecord::default(),
+        afflicted: Vec::new(),
+        notices: Vec::new(),
+        leaked: vec![leaked("m", at(2)), leaked("n", at(2))],
+    };
+    ask(&mut engine, at(9), put_fault.clone()).unwrap();
+    let all: Vec<_> = all.into_iter().chain([leaked("n", at(2))]).collect();
+    assert_eq!((known(&engine), instances(&engine)), (all, 3));
+    // Only a new catalog and a new fault bring some along.
+    ask(&mut engine, at(10), Request::DeleteLeaked(catalog())).unwrap();
+    let changed = Catalog { seed: Some(nephele_engine::Seed::new("other")), ..Catalog::default() };
+    let again = Request::PutCatalog {
+        id: catalog(),
+        catalog: Box::new(changed),
+        clock: None,
+        leaked: vec![leaked("m", at(1))],
+        cost: None,
+    };
+    ask(&mut engine, at(10), again).unwrap();
+    ask(&mut engine, at(10), put_fault).unwrap();
+    assert_eq!((known(&engine), instances(&engine)), (vec![], 0));
+}
+
+#[test]
+fn no_more_instances_leak_than_can_be_remembered() {
+    let mut engine = leaky();
+    for number in 0..=Leaked::MAX {
+        let name = format!("m{number}");
+        ask(&mut engine, at(1), Request::Create(of_catalog(&name))).unwrap();
+        ask(&mut engine, at(1), Request::Delete(id(&name))).unwrap();
+    }
+    engine.poll(at(2));
+    assert_eq!((known(&engine).len(), instances(&engine)), (Leaked::MAX, Leaked::MAX as u64));
+    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, Leaked::MAX as u64);
+}
+
+proptest! {
+    /// Whatever comes, leaks and is deleted: what exists and what leaked takes up room, and nothing else. A reader of
+    /// the journal knows what leaked.
+    #[test]
+    fn what_leaked_takes_up_room_until_it_is_deleted(script in script()) {
+        let mut engine = engine();
+        let mut told = BTreeMap::new();
+        let mut read = 1;
+        for (now, request) in script {
+            let _ = ask(&mut engine, now, request);
+            engine.poll(now);
+            for entry in engine.journal().since(read) {
+                read = entry.sequence + 1;
+                let Record::Event(event) = &entry.record else { continue };
+                match &event.kind {
+                    EventKind::Leaked { since, fault, .. } => {
+                        prop_assert!(told.insert((event.id.clone(), *since), fault.clone()).is_none());
+                    }
+                    EventKind::LeakedDeleted { since } => {
+                        prop_assert!(told.remove(&(event.id.clone(), *since)).is_some());
+                    }
+                    _ => {}
+                }
+            }
+            let known = engine.all_leaked().map(|leaked| ((leaked.id.clone(), leaked.since), leaked.fault.clone()));
+            prop_assert_eq!(&known.collect::<BTreeMap<_, _>>(), &told);
+            let room = Room::Quota { account: "default".into(), kind: ResourceKind::Instance };
+            let instances = engine.census().resources(ResourceKind::Instance);
+            prop_assert_eq!(engine.taken(&room), instances + told.len() as u64);
+        }
+    }
+}

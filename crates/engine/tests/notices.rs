@@ -1,0 +1,183 @@
+//! Notices: after a while, something else is wrong with a resource.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
+use crate::faults::{fault, put};
+use nephele_engine::{
+    Affliction, Budget, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Latency, Market, Matches,
+    Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
+};
+use proptest::prelude::*;
+
+fn symptom(text: &str) -> Affliction {
+    Affliction {
+        of: ResourceKind::Instance,
+        among: None,
+        symptom: text.into(),
+        holds: BTreeSet::new(),
+        is_down: false,
+        is_final: false,
+        market: None,
+        notice: None,
+    }
+}
+
+fn gone() -> Affliction {
+    Affliction { is_final: true, ..symptom("gone") }
+}
+
+/// Spot instances are told that they are taken back in two minutes.
+fn reclaim() -> Fault {
+    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(120), then: gone() }));
+    let told = Affliction { market: Some(Market::Spot), notice, ..symptom("told") };
+    Fault { matches: Matches::default(), effect: Effect::Afflict(told), budget: Budget::default() }
+}
+
+fn spot(name: &str) -> ResourceSpec {
+    ResourceSpec { market: Market::Spot, catalog: "north".into(), ..machine(name, &Latency::ZERO) }
+}
+
+fn put_clock(clock: ClockSetting) -> Request {
+    Request::PutCatalog {
+        id: ResourceId::catalog("default", "north"),
+        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
+        clock: None,
+        leaked: Vec::new(),
+        cost: None,
+    }
+}
+
+/// What is wrong with a machine.
+fn wrong(engine: &Engine, name: &str) -> Option<String> {
+    let afflictions = &engine.get(&id(name)).expect("it exists").afflictions;
+    afflictions.get("f").map(|affliction| affliction.symptom.clone())
+}
+
+fn started() -> Watched {
+    let mut engine = engine();
+    ask(&mut engine, at(0), put_clock(ClockSetting::default())).expect("a catalog");
+    ask(&mut engine, at(0), Request::Create(spot("m"))).expect("a machine");
+    engine.poll(at(1));
+    engine
+}
+
+#[test]
+fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count() {
+    let mut engine = started();
+    let other = ResourceSpec { market: Market::OnDemand, ..spot("n") };
+    ask(&mut engine, at(1), Request::Create(other)).unwrap();
+    let budget = Budget { count: Some(1), ..Budget::default() };
+    ask(&mut engine, at(10), put("f", Fault { budget, ..reclaim() })).unwrap();
+    assert_eq!(["m", "n"].map(|name| wrong(&engine, name)), [Some("told".into()), None]);
+    assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 1);
+    engine.poll(at(129));
+    assert_eq!(wrong(&engine, "m").as_deref(), Some("told"));
+    let events = engine.poll(at(130));
+    let kinds: Vec<_> = events.into_iter().map(|event| (event.at, event.kind)).collect();
+    assert_eq!(
+        kinds.last(),
+        Some(&(at(130), EventKind::Afflicted { fault: "f".into(), affliction: Some(gone()) }))
+    );
+    // It is gone for good.
+    ask(&mut engine, at(140), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(wrong(&engine, "m").as_deref(), Some("gone"));
+}
+
+#[test]
+fn a_notice_is_called_off_with_its_fault() {
+    let mut engine = started();
+    ask(&mut engine, at(10), put("f", reclaim())).unwrap();
+    ask(&mut engine, at(129), Request::Delete(fault("f"))).unwrap();
+    engine.poll(at(999));
+    assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (None, None));
+    // Another one begins anew.
+    ask(&mut engine, at(1000), put("f", reclaim())).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(1120)));
+}
+
+#[test]
+fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
+    let mut engine = started();
+    ask(&mut engine, at(10), put("f", reclaim())).unwrap();
+    let fast = ClockSetting { rate: Rate::from_millionths(10_000_000), ..ClockSetting::default() };
+    ask(&mut engine, at(70), put_clock(fast)).unwrap();
+    assert_eq!(engine.next_deadline(), Some(at(76)));
+    let still = ClockSetting { is_paused: true, ..fast };
+    ask(&mut engine, at(71), put_clock(still)).unwrap();
+    assert_eq!(engine.next_deadline(), None);
+    ask(&mut engine, at(99), put_clock(ClockSetting { steps: 1, ..still })).unwrap();
+    engine.poll(at(99));
+    assert_eq!(wrong(&engine, "m").as_deref(), Some("gone"));
+}
+
+proptest! {
+    /// A restart at any time, whatever the clock does, changes neither who is told nor when the notice is over.
+    #[test]
+    fn a_restart_changes_no_notice(
+        created in 0_u64..50, began in 50_u64..100, stop in 100_u64..400, away in 0_u64..300,
+        clocks in prop::collection::vec((0_u64..400, 1_u64..50_000_000, any::<bool>()), 0..3),
+    ) {
+        let mut engine = engine();
+        let mut steps: Vec<(SimTime, Request)> = vec![
+            (at(0), put_clock(ClockSetting::default())),
+            (at(created), Request::Create(spot("m"))),
+            (at(began), put("f", reclaim())),
+        ];
+        steps.extend(clocks.iter().map(|(second, rate, is_paused)| {
+            let clock = ClockSetting {
+                rate: Rate::from_millionths(*rate),
+                is_paused: *is_paused,
+                ..ClockSetting::default()
+            };
+            (at(began + second % (stop - began)), put_clock(clock))
+        }));
+        steps.sort_by_key(|(now, _)| *now);
+        for (now, request) in steps {
+            let _ = ask(&mut engine, now, request);
+        }
+        let stop = at(stop);
+        engine.poll(stop);
+        let before = engine.fault(&fault("f")).unwrap().clone();
+        let catalog = ResourceId::catalog("default", "north");
+        let (clock, setting) = (engine.clock(&catalog).copied(), engine.clock_setting(&catalog).unwrap());
+
+        let again = stop + Duration::from_secs(away);
+        let mut after = self::engine();
+        let mut put_catalog = put_clock(setting);
+        if let Request::PutCatalog { clock: former, .. } = &mut put_catalog {
+            *former = clock.map(|clock| {
+                nephele_engine::ClockRecord { setting, since: clock.since, time: clock.time }
+            });
+        }
+        let put_fault = Request::PutFault {
+            id: fault("f"),
+            fault: Box::new(reclaim()),
+            record: before.record,
+            afflicted: before.afflicted.iter().cloned().collect(),
+            notices: before.notices.clone(),
+            leaked: Vec::new(),
+        };
+        let adopt = Request::Adopt {
+            spec: spot("m"),
+            created: at(created),
+            reached: reached_stages(&engine, &id("m")),
+            hardware: None,
+            deleting: None,
+        };
+        for request in [put_catalog, put_fault, adopt] {
+            ask(&mut after, again, request).unwrap();
+        }
+        for now in [again, again + Duration::from_secs(1), again + Duration::from_secs(1_000_000)] {
+            engine.poll(now);
+            after.poll(now);
+            prop_assert_eq!(wrong(&after, "m"), wrong(&engine, "m"));
+            let notices = |engine: &Engine| engine.fault(&fault("f")).unwrap().notices.clone();
+            prop_assert_eq!(notices(&after), notices(&engine));
+        }
+        let told: BTreeMap<_, _> =
+            before.notices.into_iter().map(|NoticeEnd { id, ends }| (id, ends)).collect();
+        prop_assert_eq!(told.len(), 1);
+    }
+}

@@ -1,0 +1,167 @@
+//! Leaked instances in a status, and the events about them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Resource;
+use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
+use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId, Market};
+use nephele_kit::{Event, Events, Severity};
+
+use crate::machine;
+
+/// The most addresses of an instance in a status.
+const ADDRESSES_MAX: usize = 16;
+/// How many leaked instances an event names.
+const NAMED_MAX: usize = 5;
+
+/// Leaked instances as a status shows them.
+pub(crate) fn to_api(leaked: Vec<LeakedInstance>) -> Vec<v1alpha1::LeakedInstance> {
+    let one = |leaked: LeakedInstance| {
+        let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
+        let Footprint { zone, catalog: _, instance_type, processors, market } = footprint;
+        v1alpha1::LeakedInstance {
+            name: machine.name,
+            cluster: machine.cluster.name,
+            instance_type: instance_type.unwrap_or_default(),
+            zone: zone.unwrap_or_default(),
+            market: if market == Market::Spot { market.as_str().to_owned() } else { String::new() },
+            vcpus: Some(processors.into()),
+            addresses: addresses.into_iter().take(ADDRESSES_MAX).collect(),
+            since: Some(MicroTime(since)),
+            fault,
+        }
+    };
+    leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
+}
+
+/// The leaked instances of a status, which are of this catalog.
+pub(crate) fn of_status(
+    listed: &[v1alpha1::LeakedInstance],
+    namespace: &str,
+    catalog: &str,
+) -> Vec<LeakedInstance> {
+    let one = |listed: &v1alpha1::LeakedInstance| {
+        let v1alpha1::LeakedInstance {
+            name,
+            cluster,
+            instance_type,
+            market,
+            zone,
+            vcpus,
+            addresses,
+            since,
+            fault,
+        } = listed.clone();
+        let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
+        Some(LeakedInstance {
+            machine: MachineId { cluster, name },
+            since: since?.0,
+            fault,
+            addresses,
+            footprint: Footprint {
+                zone: text(zone),
+                catalog: catalog.to_owned(),
+                instance_type: text(instance_type),
+                processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
+                market: machine::market(&market),
+            },
+        })
+    };
+    listed.iter().filter_map(one).collect()
+}
+
+/// Publishes which instances have leaked since the status before.
+pub(crate) fn publish<K: Resource<DynamicType = ()>>(
+    object: &K,
+    before: &[v1alpha1::LeakedInstance],
+    after: &[v1alpha1::LeakedInstance],
+    events: &Events,
+) {
+    if let Some(note) = news(before, after) {
+        events.publish(Event {
+            regarding: object.object_ref(&()),
+            severity: Severity::Warning,
+            reason: "InstanceLeaked",
+            action: "DeleteInstance",
+            note,
+        });
+    }
+}
+
+/// Publishes that so many leaked instances were deleted.
+pub(crate) fn publish_deletion<K: Resource<DynamicType = ()>>(object: &K, count: usize, events: &Events) {
+    events.publish(Event {
+        regarding: object.object_ref(&()),
+        severity: Severity::Normal,
+        reason: "LeakedInstancesDeleted",
+        action: "DeleteInstance",
+        note: match count {
+            1 => "Deleted a leaked instance".to_owned(),
+            _ => format!("Deleted {count} leaked instances"),
+        },
+    });
+}
+
+/// Says which instances are in a list and were not before. None if there are none. Pure.
+fn news(before: &[v1alpha1::LeakedInstance], after: &[v1alpha1::LeakedInstance]) -> Option<String> {
+    let key = |leaked: &v1alpha1::LeakedInstance| {
+        (leaked.cluster.clone(), leaked.name.clone(), leaked.since.as_ref().map(|since| since.0))
+    };
+    let known: BTreeSet<_> = before.iter().map(key).collect();
+    let new: Vec<_> = after.iter().filter(|leaked| !known.contains(&key(leaked))).collect();
+    let named = |leaked: &&v1alpha1::LeakedInstance| format!("{} of cluster {}", leaked.name, leaked.cluster);
+    let names: Vec<_> = new.iter().take(NAMED_MAX).map(named).collect();
+    let more = match new.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let names = names.join(", ");
+    (!new.is_empty()).then(|| format!("The cloud called them deleted, and they still exist: {names}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn leaked(name: &str, second: i64) -> LeakedInstance {
+        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        LeakedInstance {
+            machine: MachineId { cluster, name: name.into() },
+            since: Timestamp::from_millisecond(second * 1000 + 7).expect("in range"),
+            fault: "f".into(),
+            addresses: vec!["10.1.2.3".into()],
+            footprint: Footprint {
+                zone: Some("a".into()),
+                catalog: "north".into(),
+                instance_type: None,
+                processors: 4,
+                market: Market::Spot,
+            },
+        }
+    }
+
+    #[test]
+    fn a_status_reads_back_as_the_instances_that_it_lists() {
+        let all = vec![leaked("m", 1), leaked("m", 2)];
+        assert_eq!(of_status(&to_api(all.clone()), "default", "north"), all);
+        let without_time = v1alpha1::LeakedInstance { since: None, ..to_api(all).remove(0) };
+        assert_eq!(of_status(&[without_time], "default", "north"), []);
+    }
+
+    #[test]
+    fn an_event_names_what_is_new() {
+        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect());
+        assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
+        assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
+        let told = "The cloud called them deleted, and they still exist: b of cluster demo";
+        assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
+        let again = to_api(vec![leaked("b", 2)]);
+        assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");
+        let many = news(&[], &list(&["a", "b", "c", "d", "e", "f", "g"])).expect("news");
+        assert!(many.ends_with("e of cluster demo, and 2 more"), "{many}");
+    }
+}
