@@ -193,7 +193,7 @@ async fn connections_to_a_load_balancer_without_its_backends_reach_nobody_or_a_s
     let began = Instant::now();
     assert_eq!(connect(&endpoint, &tls).await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
     assert!(began.elapsed() < Duration::from_secs(5), "it does not wait for a backend");
-    let hit = Affected { cluster: cluster.clone(), machine: None };
+    let hit = Affected { cluster: cluster.clone(), machine: None, until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
     put(cloud, "f", "diverted", &Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends));
@@ -297,7 +297,7 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
         items.map(|node| provider_id(node).to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(nodes().await, ["in-memory://unknown/new", "in-memory://old"]);
-    let hit = Affected { cluster: cluster.clone(), machine: Some("new".into()) };
+    let hit = Affected { cluster: cluster.clone(), machine: Some("new".into()), until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
     assert_eq!(cloud.observe_machine(&machine_id(&cluster, "new")).unwrap().provider_id, "in-memory://new");
     cloud.delete_fault(&id("f")).unwrap();
@@ -326,8 +326,8 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let world = World::start(30_990..=30_999);
     let cloud = &world.cloud;
     let began = started + 2 * HOUR;
-    let affected = vec![Affected { cluster: cluster.clone(), machine: Some("cp".into()) }];
-    let history = FaultHistory { began, matched: 1, hits: 1, affected };
+    let affected = vec![Affected { cluster: cluster.clone(), machine: Some("cp".into()), until: None }];
+    let history = FaultHistory { began, matched: 1, hits: 1, affected, leaked: Vec::new() };
     let budget = Budget { count: Some(1), ..Budget::default() };
     for (name, symptom) in [("early", expiring(72 * HOUR)), ("id", Symptom::WrongProviderId)] {
         let effect = Effect::Afflict(symptom.affliction());

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 /// Sets the limits of the catalog without a name.
 fn put(api: ApiLimits) -> Request {
     let id = ResourceId::catalog("default", "");
-    Request::PutCatalog { id, catalog: Box::new(Catalog { api, ..Catalog::default() }), clock: None }
+    let catalog = Box::new(Catalog { api, ..Catalog::default() });
+    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new(), cost: None }
 }
 
 fn rate(per_second: u32, burst: u32) -> ApiLimits {

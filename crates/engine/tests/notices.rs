@@ -15,6 +15,7 @@ fn symptom(text: &str) -> Affliction {
     Affliction {
         of: ResourceKind::Instance,
         among: None,
+        before: None,
         symptom: text.into(),
         holds: BTreeSet::new(),
         is_down: false,
