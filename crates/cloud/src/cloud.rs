@@ -682,7 +682,9 @@ impl Cloud {
         let now = self.now();
         let operation = Operation { caller: caller.to_owned(), request, at: now };
         let verb = operation.verb();
-        match self.inner.driver.apply(operation) {
+        let outcome = self.inner.driver.apply(operation);
+        self.inner.shared.metrics.count_operation(verb, &outcome);
+        match outcome {
             Outcome::Accepted | Outcome::AlreadyDone => Ok(()),
             Outcome::Delayed { until } => Err(CallError::Delayed {
                 verb,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nephele_apiserver::{RequestInfo, RequestObserver};
+use nephele_engine::Outcome;
 use nephele_etcd::CallObserver;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -18,6 +19,7 @@ pub(crate) struct Metrics {
     request_seconds: HistogramVec,
     etcd_calls: IntCounterVec,
     etcd_seconds: HistogramVec,
+    operations: IntCounterVec,
     stages_reached: IntGaugeVec,
     pub(crate) clusters: IntGauge,
     machines: IntGauge,
@@ -85,6 +87,14 @@ impl Metrics {
                 )?,
                 &["method"],
             )?,
+            operations: IntCounterVec::new(
+                Opts::new(
+                    "nephele_cloud_operations_total",
+                    "Operations of the simulated cloud, by what came of them: Accepted, AlreadyDone, Delayed, or the \
+                     reason of a refusal.",
+                ),
+                &["operation", "outcome"],
+            )?,
             stages_reached: IntGaugeVec::new(
                 Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
                 &["stage"],
@@ -124,6 +134,7 @@ impl Metrics {
         registry.register(Box::new(metrics.request_seconds.clone()))?;
         registry.register(Box::new(metrics.etcd_calls.clone()))?;
         registry.register(Box::new(metrics.etcd_seconds.clone()))?;
+        registry.register(Box::new(metrics.operations.clone()))?;
         registry.register(Box::new(metrics.stages_reached.clone()))?;
         registry.register(Box::new(metrics.clusters.clone()))?;
         registry.register(Box::new(metrics.machines.clone()))?;
@@ -139,6 +150,17 @@ impl Metrics {
 }
 
 impl Metrics {
+    /// Counts an operation. Names and reasons are from fixed sets: some thirty operations, some twenty outcomes.
+    pub(crate) fn count_operation(&self, operation: &str, outcome: &Outcome) {
+        let outcome = match outcome {
+            Outcome::Accepted => "Accepted",
+            Outcome::AlreadyDone => "AlreadyDone",
+            Outcome::Delayed { .. } => "Delayed",
+            Outcome::Refused(error) => error.category(),
+        };
+        self.operations.with_label_values(&[operation, outcome]).inc();
+    }
+
     /// Sets the number of machines, and how many have reached each stage.
     pub(crate) fn count_machines(&self, machines: u64, reached: impl Iterator<Item = (Stage, u64)>) {
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);

@@ -14,6 +14,7 @@ mod command;
 mod components;
 mod conditions;
 mod contract;
+mod dashboard;
 mod dist;
 mod e2e;
 mod emptied;

@@ -109,6 +109,7 @@ pub(super) const CASES: &[Case] = &[
             POLICY,
             "Service/nephele-metrics",
             "PersistentVolumeClaim/nephele-state",
+            "ConfigMap/nephele-dashboard",
         ],
         notes: &[
             "1. Create a cluster:\n\n     clusterctl generate cluster demo --worker-machine-count 1 \\\n       --from-config-map nephele-templates ",
@@ -210,6 +211,15 @@ pub(super) const CASES: &[Case] = &[
             (EXTENSION, "/spec/namespaceSelector", "{\"matchLabels\": {\"tier\": \"gold\"}}"),
         ],
         with: &["ServiceAccount/answers", "Service/nephele-runtime-extension-metrics"],
+        ..PLAIN
+    },
+    Case {
+        name: "a dashboard for Grafana",
+        values: "{metrics: {dashboard: {enabled: true, labels: {folder: '7'}}}}",
+        holds: &[
+            ("ConfigMap/nephele-dashboard", "/metadata/labels/grafana_dashboard", "\"1\""),
+            ("ConfigMap/nephele-dashboard", "/metadata/labels/folder", "\"7\""),
+        ],
         ..PLAIN
     },
     Case {

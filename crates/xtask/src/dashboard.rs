@@ -1,0 +1,316 @@
+//! The Grafana dashboard of the chart, from a table of panels.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+/// The file in the chart.
+pub(crate) const FILE: &str = "charts/nephele/files/dashboards/nephele.json";
+/// The folder of the file, which contains only generated files.
+pub(crate) const FOLDER: &str = "charts/nephele/files/dashboards";
+
+/// Panels in a row of the page, each of the same width. Grafana's grid has 24 columns.
+const COLUMNS: usize = 3;
+/// The height of a panel, in Grafana's units.
+const HEIGHT: usize = 8;
+
+/// A heading with its panels.
+struct Section {
+    title: &'static str,
+    panels: &'static [Panel],
+}
+
+/// A graph over time.
+struct Panel {
+    title: &'static str,
+    /// Grafana's name of the unit.
+    unit: &'static str,
+    /// Queries, each with the legend of its series.
+    queries: &'static [(&'static str, &'static str)],
+}
+
+const SECTIONS: &[Section] = &[
+    Section {
+        title: "Simulated cloud",
+        panels: &[
+            Panel {
+                title: "Clusters and machines",
+                unit: "short",
+                queries: &[("sum(nephele_clusters)", "clusters"), ("sum(nephele_machines)", "machines")],
+            },
+            Panel {
+                title: "Machines that have reached a stage",
+                unit: "short",
+                queries: &[("sum by (stage) (nephele_machine_stages_reached)", "{{stage}}")],
+            },
+            Panel {
+                title: "Operations",
+                unit: "ops",
+                queries: &[(
+                    "sum by (operation) (rate(nephele_cloud_operations_total[$__rate_interval]))",
+                    "{{operation}}",
+                )],
+            },
+            Panel {
+                title: "Operations refused or delayed",
+                unit: "ops",
+                queries: &[(
+                    "sum by (operation, outcome) \
+                     (rate(nephele_cloud_operations_total{outcome!~\"Accepted|AlreadyDone\"}[$__rate_interval]))",
+                    "{{operation}} {{outcome}}",
+                )],
+            },
+            Panel {
+                title: "Cost of an hour",
+                unit: "short",
+                queries: &[(
+                    "sum by (namespace, cloud) (rate(nephele_cloud_cost_total[$__rate_interval])) * 3600",
+                    "{{namespace}}/{{cloud}}",
+                )],
+            },
+            Panel {
+                title: "Leaked instances",
+                unit: "short",
+                queries: &[(
+                    "sum by (namespace, cloud) (nephele_leaked_instances)",
+                    "{{namespace}}/{{cloud}}",
+                )],
+            },
+            Panel {
+                title: "Time that the engine's lock is held, 99th percentile",
+                unit: "s",
+                queries: &[(
+                    "histogram_quantile(0.99, sum by (le) (rate(nephele_engine_lock_seconds_bucket[$__rate_interval])))",
+                    "p99",
+                )],
+            },
+        ],
+    },
+    Section {
+        title: "Workload clusters",
+        panels: &[
+            Panel {
+                title: "Requests",
+                unit: "reqps",
+                queries: &[(
+                    "sum by (verb) (rate(nephele_workload_requests_total[$__rate_interval]))",
+                    "{{verb}}",
+                )],
+            },
+            Panel {
+                title: "Failed requests",
+                unit: "reqps",
+                queries: &[(
+                    "sum by (code) (rate(nephele_workload_requests_total{code=~\"[45]..\"}[$__rate_interval]))",
+                    "{{code}}",
+                )],
+            },
+            Panel {
+                title: "Time to answer a request, 99th percentile",
+                unit: "s",
+                queries: &[(
+                    "histogram_quantile(0.99, sum by (le, verb) \
+                     (rate(nephele_workload_request_seconds_bucket[$__rate_interval])))",
+                    "{{verb}}",
+                )],
+            },
+            Panel {
+                title: "Calls of etcd",
+                unit: "reqps",
+                queries: &[(
+                    "sum by (method, code) (rate(nephele_workload_etcd_calls_total[$__rate_interval]))",
+                    "{{method}} {{code}}",
+                )],
+            },
+            Panel {
+                title: "Connections",
+                unit: "short",
+                queries: &[
+                    ("sum(nephele_workload_connections)", "open"),
+                    ("sum(nephele_workload_connections_held)", "waiting for a control plane"),
+                    ("sum(nephele_workload_tunnels)", "port-forwards"),
+                ],
+            },
+        ],
+    },
+    Section {
+        title: "Controllers",
+        panels: &[
+            Panel {
+                title: "Reconciles",
+                unit: "ops",
+                queries: &[(
+                    "sum by (controller) (rate(controller_runtime_reconcile_total[$__rate_interval]))",
+                    "{{controller}}",
+                )],
+            },
+            Panel {
+                title: "Failed reconciles",
+                unit: "ops",
+                queries: &[(
+                    "sum by (controller, category) (rate(nephele_reconcile_errors_total[$__rate_interval]))",
+                    "{{controller}} {{category}}",
+                )],
+            },
+            Panel {
+                title: "Objects in the work queue",
+                unit: "short",
+                queries: &[("sum by (name) (workqueue_depth)", "{{name}}")],
+            },
+            Panel {
+                title: "Requests to the management API",
+                unit: "reqps",
+                queries: &[(
+                    "sum by (method, code) (rate(rest_client_requests_total[$__rate_interval]))",
+                    "{{method}} {{code}}",
+                )],
+            },
+            Panel {
+                title: "CPU",
+                unit: "short",
+                queries: &[(
+                    "rate(process_cpu_seconds_total{job=~\".*nephele.*\"}[$__rate_interval])",
+                    "{{pod}}",
+                )],
+            },
+            Panel {
+                title: "Memory",
+                unit: "bytes",
+                queries: &[
+                    ("process_resident_memory_bytes{job=~\".*nephele.*\"}", "{{pod}} resident"),
+                    ("sum by (pod) (nephele_allocated_bytes)", "{{pod}} allocated"),
+                ],
+            },
+        ],
+    },
+    Section {
+        title: "IP address management",
+        panels: &[
+            Panel {
+                title: "Free addresses",
+                unit: "short",
+                queries: &[("nephele_ipam_pool_addresses_free", "{{namespace}}/{{name}}")],
+            },
+            Panel {
+                title: "Claims that wait",
+                unit: "short",
+                queries: &[("nephele_ipam_pool_claims_waiting", "{{namespace}}/{{name}}")],
+            },
+            Panel {
+                title: "Claims bound and released",
+                unit: "ops",
+                queries: &[
+                    ("sum(rate(nephele_ipam_claims_bound_total[$__rate_interval]))", "bound"),
+                    ("sum(rate(nephele_ipam_claims_released_total[$__rate_interval]))", "released"),
+                ],
+            },
+        ],
+    },
+];
+
+/// The file and its content.
+pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let text = serde_json::to_string_pretty(&dashboard()).context("failed to write the dashboard")?;
+    Ok(BTreeMap::from([(FILE.into(), text + "\n")]))
+}
+
+/// The dashboard, in version 39 of Grafana's schema (Grafana 10 and 11 read it).
+fn dashboard() -> Value {
+    let mut panels = Vec::new();
+    let mut top = 0;
+    for section in SECTIONS {
+        panels.push(json!({
+            "id": panels.len() + 1, "type": "row", "title": section.title, "collapsed": false, "panels": [],
+            "gridPos": {"x": 0, "y": top, "w": 24, "h": 1},
+        }));
+        top += 1;
+        for (index, panel) in section.panels.iter().enumerate() {
+            let width = 24 / COLUMNS;
+            let place = json!({
+                "x": index % COLUMNS * width, "y": top + index / COLUMNS * HEIGHT, "w": width, "h": HEIGHT,
+            });
+            panels.push(graph(panel, panels.len() + 1, &place));
+        }
+        top += section.panels.len().div_ceil(COLUMNS) * HEIGHT;
+    }
+    json!({
+        "uid": "nephele",
+        "title": "Nephele",
+        "tags": ["cluster-api", "nephele"],
+        "schemaVersion": 39,
+        "editable": true,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [{
+            "name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source",
+        }]},
+        "panels": panels,
+    })
+}
+
+fn graph(panel: &Panel, id: usize, place: &Value) -> Value {
+    let source = json!({"type": "prometheus", "uid": "${datasource}"});
+    let targets: Vec<_> = panel
+        .queries
+        .iter()
+        .zip('A'..)
+        .map(|((query, legend), name)| {
+            json!({
+                "refId": name.to_string(), "expr": query, "legendFormat": legend, "datasource": source,
+            })
+        })
+        .collect();
+    json!({
+        "id": id,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": source,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "targets": targets,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::paths;
+
+    /// The names of metrics in a query.
+    fn metrics(query: &str) -> BTreeSet<&str> {
+        let words = query.split(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
+        words.filter(|word| word.matches('_').count() >= 1 && !word.starts_with("__")).collect()
+    }
+
+    #[test]
+    fn every_metric_of_a_panel_exists() {
+        let page = std::fs::read_to_string(paths::repository().join("docs/src/reference/metrics.md"))
+            .expect("the page of the metrics");
+        let functions = BTreeSet::from(["histogram_quantile"]);
+        let of_process = BTreeSet::from(["process_cpu_seconds_total", "process_resident_memory_bytes"]);
+        let mut seen = 0;
+        for panel in SECTIONS.iter().flat_map(|section| section.panels) {
+            for (query, _) in panel.queries {
+                for name in metrics(query).difference(&functions).filter(|name| !of_process.contains(**name))
+                {
+                    let declared = name.trim_end_matches("_bucket");
+                    assert!(page.contains(&format!("| `{declared}` |")), "{}: {name}", panel.title);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20, "{seen} metrics are too few: the search misses some");
+    }
+
+    #[test]
+    fn no_two_panels_are_in_one_place() {
+        let dashboard = dashboard();
+        let panels = dashboard["panels"].as_array().expect("a list");
+        let places: BTreeSet<_> = panels.iter().map(|panel| panel["gridPos"].to_string()).collect();
+        let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].to_string()).collect();
+        assert_eq!((places.len(), ids.len()), (panels.len(), panels.len()));
+    }
+}
