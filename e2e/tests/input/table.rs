@@ -109,6 +109,7 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "only one of machineDeployment and machinePool can be set" => {
             json!({"kind": "Cluster", "name": "a", "replicas": 1, "machineDeployment": "a", "machinePool": "a"})
         }
+        "burst can only be set with rate" => json!({"burst": 1}),
         "verbs and resources cannot be set with down" => json!({"down": {}, "verbs": ["get"]}),
         "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
         "match.operations can only be set with the effects fail and delay" => {
