@@ -42,7 +42,7 @@ impl PartialEq for Location {
     }
 }
 
-/// The part of a SimulatedCloud that decides what a machine is made from.
+/// The part of a SimulatedCloud that decides what a machine is made from, and until when a machine was told to wait.
 fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
     let SimulatedCloudSpec {
         regions,
@@ -53,10 +53,10 @@ fn offered(spec: &SimulatedCloudSpec) -> impl PartialEq {
         seed: _,
         latency: _,
         clock: _,
-        api: _,
+        api,
         leaked_instances: _,
     } = spec;
-    (regions, instance_types, images)
+    (regions, instance_types, images, api)
 }
 
 impl Location {

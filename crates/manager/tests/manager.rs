@@ -373,6 +373,7 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
         "kind",
         "le",
         "method",
+        "operation",
         "outcome",
         "permitted",
         "resource",
