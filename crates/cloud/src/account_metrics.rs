@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nephele_engine::{Engine, Leaked, ResourceId, SimTime};
+use nephele_engine::{Effect, Engine, FaultPhase, FaultState, Leaked, ResourceId, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntGaugeVec, Opts};
 
 use crate::clock::CloudClock;
 use crate::driver::Driver;
+use crate::symptom::Symptom;
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
 /// make any number of clouds. A manager is made for about a thousand clusters.
@@ -27,6 +28,8 @@ pub(crate) struct AccountMetrics {
     clock: CloudClock,
     leaked: IntGaugeVec,
     cost: CounterVec,
+    faults: IntGaugeVec,
+    fault_hits: IntGaugeVec,
 }
 
 impl AccountMetrics {
@@ -39,27 +42,44 @@ impl AccountMetrics {
             Opts::new("nephele_cloud_cost_total", "What the machines of a cloud have cost."),
             &["namespace", "cloud"],
         )?;
-        Ok(Self { driver, clock, leaked, cost })
+        let faults = IntGaugeVec::new(
+            Opts::new("nephele_faults", "Faults by effect and phase."),
+            &["effect", "phase"],
+        )?;
+        let fault_hits = IntGaugeVec::new(
+            Opts::new("nephele_fault_hits", "What the Faults that exist have hit, by effect."),
+            &["effect"],
+        )?;
+        Ok(Self { driver, clock, leaked, cost, faults, fault_hits })
     }
 }
 
 impl Collector for AccountMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        [self.leaked.desc(), self.cost.desc()].concat()
+        let Self { leaked, cost, faults, fault_hits, .. } = self;
+        [leaked.desc(), cost.desc(), faults.desc(), fault_hits.desc()].concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = self.clock.now();
-        let (leaked, spent) = self.driver.look(|engine| (leaked(engine), spent(engine, now)));
+        let (leaked, spent, faults) =
+            self.driver.look(|engine| (leaked(engine), spent(engine, now), faults(engine.faults(), now)));
         self.leaked.reset();
         self.cost.reset();
+        self.faults.reset();
+        self.fault_hits.reset();
         for ((namespace, cloud), count) in bounded(leaked) {
             self.leaked.with_label_values(&[namespace, cloud]).set(count);
         }
         for ((namespace, cloud), total) in bounded(spent) {
             self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
         }
-        [self.leaked.collect(), self.cost.collect()].concat()
+        for ((effect, phase), Tally { faults, hits }) in faults {
+            self.faults.with_label_values(&[effect, phase]).set(faults);
+            self.fault_hits.with_label_values(&[effect]).add(hits);
+        }
+        let Self { leaked, cost, faults, fault_hits, .. } = self;
+        [leaked.collect(), cost.collect(), faults.collect(), fault_hits.collect()].concat()
     }
 }
 
@@ -79,6 +99,41 @@ fn spent(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, f64> {
     spent.map(|(id, spent)| (name(id), spent.total as f64 / 1e6)).collect()
 }
 
+/// A number of faults, and how often they have hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    faults: i64,
+    hits: i64,
+}
+
+/// The faults by effect and phase, in the words of the kind. Both are from fixed sets.
+fn faults<'a>(
+    faults: impl Iterator<Item = &'a FaultState>,
+    now: SimTime,
+) -> BTreeMap<(&'static str, &'static str), Tally> {
+    let mut tallies = BTreeMap::<_, Tally>::new();
+    for state in faults {
+        let effect = match &state.fault.effect {
+            Effect::Fail { .. } => "fail",
+            Effect::Delay(_) => "delay",
+            Effect::Leak => "leak",
+            Effect::Outage { .. } => "outage",
+            Effect::Afflict(affliction) => {
+                Symptom::of(affliction).map_or("unknown", |symptom| symptom.effect())
+            }
+        };
+        let phase = match state.phase(now) {
+            FaultPhase::Active => "Active",
+            FaultPhase::Exhausted => "Exhausted",
+            FaultPhase::Expired => "Expired",
+        };
+        let tally = tallies.entry((effect, phase)).or_default();
+        tally.faults += 1;
+        tally.hits = tally.hits.saturating_add(i64::try_from(state.record.hits).unwrap_or(i64::MAX));
+    }
+    tallies
+}
+
 /// The values of the first clouds, and the sum of the others.
 fn bounded<T: Copy + std::iter::Sum>(values: BTreeMap<CloudName, T>) -> Vec<(CloudName, T)> {
     let mut values: Vec<_> = values.into_iter().collect();
@@ -92,7 +147,47 @@ fn bounded<T: Copy + std::iter::Sum>(values: BTreeMap<CloudName, T>) -> Vec<(Clo
 
 #[cfg(test)]
 mod tests {
+    use nephele_engine::{Budget, Config, Fault, FaultRecord, Matches, Operation, Request, Seed};
+
     use super::*;
+
+    #[test]
+    fn faults_are_counted_by_the_field_of_their_effect_and_by_phase() {
+        let fault = |effect: Effect, count| Fault {
+            matches: Matches::default(),
+            effect,
+            budget: Budget { count, ..Budget::default() },
+        };
+        let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
+        let all = [
+            ("a", fault(Effect::Afflict(Symptom::NotReady.affliction()), None)),
+            ("b", fault(Effect::Afflict(Symptom::EtcdWithoutLeader.affliction()), None)),
+            ("c", fault(Effect::Leak, Some(3))),
+            ("d", fault(Effect::Leak, Some(9))),
+        ];
+        for (name, fault) in all {
+            let id = ResourceId::fault("default", name);
+            let record = FaultRecord { hits: 3, matched: 4, ..FaultRecord::default() };
+            let request = Request::PutFault {
+                id,
+                fault: Box::new(fault),
+                record,
+                afflicted: vec![],
+                notices: vec![],
+                leaked: vec![],
+            };
+            let at = SimTime::from_millis(0);
+            engine.apply(Operation { caller: "test".into(), request, at });
+        }
+        let tally = Tally { faults: 1, hits: 3 };
+        let expected = [
+            (("etcd", "Active"), tally),
+            (("leak", "Active"), tally),
+            (("leak", "Exhausted"), tally),
+            (("notReady", "Active"), tally),
+        ];
+        assert_eq!(faults(engine.faults(), SimTime::from_millis(5)), expected.into());
+    }
 
     #[test]
     fn clouds_beyond_the_bound_are_counted_together() {

@@ -123,6 +123,26 @@ impl fmt::Display for Symptom {
 }
 
 impl Symptom {
+    /// The field of a Fault's effect that causes it.
+    pub(crate) fn effect(&self) -> &'static str {
+        match self {
+            Self::NotReady => "notReady",
+            Self::NodeCondition(_) => "nodeCondition",
+            Self::Frozen => "freeze",
+            Self::Vanished => "vanish",
+            Self::SpotReclaim(_) => "spotReclaim",
+            Self::Held(_) => "hold",
+            Self::ApiServer(_) => "apiServer",
+            Self::EtcdAlarm(_) | Self::EtcdWithoutLeader | Self::EtcdSlow { .. } | Self::EtcdMemberHidden => {
+                "etcd"
+            }
+            Self::Certificate(_) => "certificate",
+            Self::LoadBalancer(_) => "loadBalancer",
+            Self::WrongProviderId => "wrongProviderID",
+            Self::Flapping(_) => "flap",
+        }
+    }
+
     /// Whether nothing on the machine answers.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(self, Self::Frozen | Self::Vanished)

@@ -113,6 +113,7 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!((observed.backends, observed.etcd_members), (1, vec!["one".to_owned()]));
     assert_eq!((cloud.observe_usage("default", "north").machines, world.gauge("nephele_machines")), (2, 1.0));
     assert_eq!(world.gauge("nephele_leaked_instances"), 1.0);
+    assert_eq!((world.gauge("nephele_faults"), world.gauge("nephele_fault_hits")), (1.0, 1.0));
     let leaked = cloud.observe_leaked("default", "north");
     let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), addresses), (&two, "f", &vec![before.clone()]));

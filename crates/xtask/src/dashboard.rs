@@ -62,6 +62,11 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
+                title: "Faults",
+                unit: "short",
+                queries: &[("sum by (effect, phase) (nephele_faults)", "{{effect}} {{phase}}")],
+            },
+            Panel {
                 title: "Cost of an hour",
                 unit: "short",
                 queries: &[(
