@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 /// The file in the chart.
@@ -218,6 +218,18 @@ const SECTIONS: &[Section] = &[
 pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let text = serde_json::to_string_pretty(&dashboard()).context("failed to write the dashboard")?;
     Ok(BTreeMap::from([(FILE.into(), text + "\n")]))
+}
+
+/// Whether a rendered ConfigMap is that of the dashboard.
+///
+/// # Errors
+///
+/// When it is, and has another dashboard.
+pub(crate) fn is_rendered(map: &Value) -> anyhow::Result<bool> {
+    let Some(text) = map["data"]["nephele.json"].as_str() else { return Ok(false) };
+    let rendered: Value = serde_json::from_str(text).context("the rendered dashboard is not JSON")?;
+    ensure!(rendered == dashboard(), "the rendered dashboard differs from {FILE}");
+    Ok(true)
 }
 
 /// The dashboard, in version 39 of Grafana's schema (Grafana 10 and 11 read it).

@@ -7,6 +7,7 @@ use super::{
     facts::Release,
     object::{find, of_kind, text},
 };
+use crate::dashboard;
 
 /// What a user has. `nephele` is only mentioned.
 const PROGRAMS: [&str; 3] = ["clusterctl", "kubectl", "helm"];
@@ -23,7 +24,9 @@ pub(super) fn check(notes: &str, objects: &[Value], release: &Release<'_>) -> an
     let joined = notes.replace("\\\n", " ");
     let commands = commands(&joined);
     ensure!(!commands.is_empty(), "no commands");
-    let templates = of_kind(objects, "ConfigMap").count();
+    let maps =
+        of_kind(objects, "ConfigMap").map(dashboard::is_rendered).collect::<anyhow::Result<Vec<_>>>()?;
+    let templates = maps.into_iter().filter(|is_dashboard| !is_dashboard).count();
     let generate: Vec<_> = commands.iter().filter(|words| words.contains(&"generate")).collect();
     ensure!(generate.len() == templates, "{} clusters from {templates} ConfigMaps", generate.len());
     let target = generate.first().and_then(|words| flag(words, "--target-namespace"));
