@@ -498,7 +498,7 @@ impl Engine {
         let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
         match lag.saturating_sub(now.since(found.created)) {
             Duration::ZERO => Ok(Outcome::Accepted),
-            visible_in => Err(CloudError::NotVisibleYet { id: id.clone(), lag, visible_in }),
+            visible_in => Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in }),
         }
     }
 

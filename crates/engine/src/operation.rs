@@ -369,7 +369,7 @@ pub enum CloudError {
     #[error("{id} does not show in reads until {lag:?} after its creation")]
     NotVisibleYet {
         /// The resource.
-        id: ResourceId,
+        id: Box<ResourceId>,
         /// How long new resources do not show.
         lag: Duration,
         /// When it will show.

@@ -84,7 +84,7 @@ fn what_was_created_does_not_show_in_reads_before_the_lag_is_over() {
     for id in [id("a"), balancer] {
         let hidden = |visible_in| {
             let (lag, visible_in) = (Duration::from_secs(3), Duration::from_secs(visible_in));
-            Err(CloudError::NotVisibleYet { id: id.clone(), lag, visible_in })
+            Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in })
         };
         assert_eq!(ask(&mut engine, at(1), Request::Describe(id.clone())), hidden(3));
         assert_eq!(ask(&mut engine, at(3), Request::Describe(id.clone())), hidden(1));
