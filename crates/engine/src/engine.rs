@@ -427,8 +427,8 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations, reservations, the lines for room, the
-    /// catalogs and the faults do not count.
+    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations,
+    /// reservations, the lines for room, the catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
