@@ -608,10 +608,23 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses. Then the machine continues to run.
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
+        self.delete_machine_as(CALLER, id)
+    }
+
+    /// Deletes a machine that has no object any more. Nobody would repeat a refused deletion, so faults and rates do not
+    /// apply to it.
+    ///
+    /// # Errors
+    /// When the cloud refuses. Then the machine continues to run.
+    pub fn sweep_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
+        self.delete_machine_as(Operation::SWEEPER, id)
+    }
+
+    fn delete_machine_as(&self, caller: &str, id: &MachineId) -> Result<Deletion, MachineError> {
         let resource = id.resource();
         // None when it is gone.
         let since = |engine: &Engine| Some(engine.get(&resource)?.deleting.as_ref()?.since);
-        let delete = || self.ask(Request::Delete(id.resource()));
+        let delete = || self.ask_as(caller, Request::Delete(id.resource()));
         let left = match self.cluster(&id.cluster) {
             Some(cluster) => {
                 let mut follower = cluster.follower.lock();

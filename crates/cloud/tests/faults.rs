@@ -175,3 +175,21 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     assert_eq!(http.get("/version").await.unwrap().0, 200);
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_machine_without_an_object_is_deleted_although_a_fault_refuses_deletions() {
+    let world = World::start(30_970..=30_979);
+    let (cluster, _) = world.cluster("swept", &ECDSA);
+    let cloud = &world.cloud;
+    let worker = machine(&cluster, "worker", Role::Worker);
+    let swept = worker.id.clone();
+    support::provide(cloud, worker).unwrap();
+    let (reason, retry_after) = (nephele_cloud::FailureReason::InternalError, Duration::from_secs(5));
+    let effect = Effect::Fail { reason, message: String::new(), retry_after };
+    let fault = Fault { matches: Matches::default(), effect, budget: Budget::default() };
+    cloud.put_fault(&id("f"), fault, None).unwrap();
+    assert!(cloud.delete_machine(&swept).is_err());
+    assert_eq!(cloud.sweep_machine(&swept).unwrap(), Deletion::Gone);
+    assert!(cloud.observe_machine(&swept).is_none());
+    world.stop().await;
+}

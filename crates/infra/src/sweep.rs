@@ -201,7 +201,7 @@ fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &Machin
     if !moved {
         let is_there = context.cloud.observe_machine(id).is_some();
         // No reconciler retries the deletion: there is no object left.
-        if let Err(error) = context.cloud.delete_machine(id) {
+        if let Err(error) = context.cloud.sweep_machine(id) {
             let error = nephele_kit::chain(&error);
             warn!(machine = %id, error, "Failed to delete a machine whose InMemoryMachine is gone");
             // So that the next sweep tries again.
