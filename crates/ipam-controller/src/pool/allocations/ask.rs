@@ -228,7 +228,9 @@ impl Allocations {
         for owner in &due {
             self.change(owner, |entry| {
                 for decision in entry.decisions_mut() {
+                    let sent = decision.unanswered.len();
                     decision.unanswered.retain(|until| *until > now);
+                    decision.lost |= decision.unanswered.len() < sent;
                 }
                 entry.abandoned |= entry.late.iter().any(Decision::is_expired);
             });
@@ -260,7 +262,8 @@ impl Allocations {
     fn forget_given_up(&mut self, owner: &Owner) {
         if self.entries.contains_key(owner) {
             self.change(owner, |entry| {
-                entry.late.retain(|late| !late.is_expired());
+                entry.late.retain(|late| !(late.given_up && late.is_void()));
+                entry.abandoned |= entry.late.iter().any(Decision::is_expired);
             });
         }
     }

@@ -45,7 +45,11 @@ pub(super) struct Decision {
     pub(super) takes_over: bool,
     /// For each request to create the IPAddress that got no response: until when it may still take effect.
     pub(super) unanswered: Vec<Instant>,
-    /// Whether no claim wants the IPAddress any more. The address stays reserved while `unanswered` is not empty.
+    /// Whether a request got no response in its time. It takes no effect any more, but may have taken effect: the watch
+    /// can be behind by more than that time.
+    pub(super) lost: bool,
+    /// Whether no claim wants the IPAddress any more. The address stays reserved while `unanswered` is not empty, and
+    /// after a lost request until the IPAddress was looked for in the management API.
     pub(super) given_up: bool,
 }
 
@@ -60,6 +64,7 @@ impl Decision {
             foreign: false,
             takes_over,
             unanswered: Vec::new(),
+            lost: false,
             given_up: false,
         }
     }
@@ -72,6 +77,11 @@ impl Decision {
     /// Whether no claim wants the IPAddress, and no request to create it can take effect any more.
     pub(super) fn is_expired(&self) -> bool {
         self.given_up && self.unanswered.is_empty()
+    }
+
+    /// Whether it is certain that the IPAddress of this decision does not exist and cannot appear.
+    pub(super) fn is_void(&self) -> bool {
+        self.unanswered.is_empty() && !self.lost
     }
 
     pub(super) fn is(&self, uid: &str, block: Block) -> bool {
@@ -231,19 +241,27 @@ impl Entry {
         match known {
             Some(known) => {
                 known.unanswered.extend(decision.unanswered);
+                known.lost |= decision.lost;
                 known.given_up &= decision.given_up;
             }
             None => self.late.push(decision),
         }
+        self.abandoned |= self.late.iter().any(Decision::is_expired);
     }
 
     /// Gives up a decision: no claim wants its IPAddress any more. The address stays reserved while a request to create
-    /// the IPAddress has no response.
+    /// the IPAddress has no response, and until it is known what a lost request did.
     pub(super) fn give_up(&mut self, mut decision: Decision) {
         decision.given_up = true;
-        if !decision.unanswered.is_empty() {
+        if !decision.is_void() {
             self.keep_late(decision);
         }
+    }
+
+    /// Gives up a decision whose IPAddress has been seen, so that nothing is unknown of lost requests.
+    pub(super) fn give_up_seen(&mut self, mut decision: Decision) {
+        decision.lost = false;
+        self.give_up(decision);
     }
 
     /// Makes the newest late decision for the current claim the claim's own again, now that the name is free. True if

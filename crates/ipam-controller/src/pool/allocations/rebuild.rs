@@ -143,7 +143,7 @@ impl Allocations {
                 // Another request may still take effect once the name is free again. This process knows which of its
                 // own requests have no response yet; those of the other process may all be on their way.
                 if !decision.foreign || has_room {
-                    entry.give_up(decision);
+                    entry.give_up_seen(decision);
                 }
                 return false;
             }

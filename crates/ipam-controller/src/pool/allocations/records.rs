@@ -121,14 +121,14 @@ impl Allocations {
                     // The response was lost, and the claim may be gone.
                     (unpublished, ownership) = (true, Ownership::Owned.suspected());
                 }
-                entry.give_up(late);
+                entry.give_up_seen(late);
             }
             let mut asks_again = false;
             match mem::take(&mut entry.claim) {
                 ClaimState::Idle => {}
                 ClaimState::Decided(decision) if decision.matches(&record) => {
                     unpublished |= decision.written || decision.foreign;
-                    entry.give_up(*decision);
+                    entry.give_up_seen(*decision);
                 }
                 ClaimState::Decided(decision) => {
                     if decision.may_be_created() {

@@ -528,6 +528,30 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
 }
 
 #[test]
+fn the_address_of_a_lost_request_stays_reserved_until_its_ip_address_was_looked_for() {
+    let mut pool = built("10.0.0.10-10.0.0.11", &[]);
+    ask(&mut pool, request("a", 1));
+    decide(&mut pool);
+    let (a, uid, now) = (owner("a"), "uid-of-a", Instant::now());
+    // The first request takes effect, but its response is lost and the watch is behind. A webhook refuses the second.
+    pool.sending(&a, uid, now);
+    pool.expire(now + LATE_MAX);
+    let second = pool.sending(&a, uid, now + LATE_MAX);
+    pool.answered(&a, uid, second);
+    pool.drop_decision(&a, uid);
+    ask(&mut pool, request("b", 2));
+    decide(&mut pool);
+    assert_eq!(granted(&mut pool, "b").as_deref(), Some("10.0.0.11"));
+    assert_eq!(pool.take_abandoned(64), [(a.clone(), uid.into())]);
+    // The pool's task reads that there is no IPAddress.
+    pool.forget_expired(&a, uid);
+    pool.check();
+    ask(&mut pool, request("c", 3));
+    decide(&mut pool);
+    assert_eq!(granted(&mut pool, "c").as_deref(), Some("10.0.0.10"));
+}
+
+#[test]
 fn an_ip_address_that_another_process_creates_a_second_time_is_taken_back() {
     let mut pool = Allocations::default();
     pool.begin_rebuild();

@@ -105,22 +105,16 @@ impl<K: PoolObject> PoolTask<K> {
 
     async fn complete(&self, owner: &Owner, uid: &str) -> Result<(), kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
-        let addresses = Api::<IPAddress>::namespaced(self.context.client.clone(), owner.namespace());
         let claim = claims.get_opt(owner.name()).await?.filter(|claim| claim.uid().as_deref() == Some(uid));
         let grant = self.pool.allocations.lock().decided(owner, uid);
         let (Some(claim), Some(grant)) = (&claim, grant) else {
             // A process that is about to create the IPAddress finds no claim either, and deletes it again.
-            let existing = addresses.get_opt(owner.name()).await?;
-            let of_pool = existing.as_ref().and_then(Record::of);
-            let is_its = |key: &PoolKey, record: &Record| {
-                *key == self.pool.key && record.claim_uid.as_deref() == Some(uid)
-            };
-            match of_pool.filter(|(key, _, record)| is_its(key, record)) {
-                Some((_, owner, record)) => self.pool.applied(&owner, record),
-                None if claim.is_some() => {}
-                None => self.pool.allocations.lock().drop_decision(owner, uid),
+            let exists = self.look_for_address(owner, uid).await?;
+            if !exists && claim.is_none() {
+                let mut allocations = self.pool.allocations.lock();
+                allocations.drop_decision(owner, uid);
+                allocations.forget_expired(owner, uid);
             }
-            self.pool.allocations.lock().forget_expired(owner, uid);
             return Ok(());
         };
         if claim.metadata.deletion_timestamp.is_some() {
@@ -140,13 +134,32 @@ impl<K: PoolObject> PoolTask<K> {
                     self.pool.created(&owner, record);
                     // The claim may have been deleted after it was read.
                     self.pool.suspect(&owner);
+                    self.pool.allocations.lock().forget_expired(&owner, uid);
                 }
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.look_for_address(owner, uid).await?;
+            }
             Err(error) => return Err(error),
         }
         self.context.queue.wake([owner.clone()]);
         Ok(())
+    }
+
+    /// Reads whether the claim of this uid has an IPAddress of this pool. After that nothing is unknown of lost
+    /// requests.
+    async fn look_for_address(&self, owner: &Owner, uid: &str) -> Result<bool, kube::Error> {
+        let addresses = Api::<IPAddress>::namespaced(self.context.client.clone(), owner.namespace());
+        let existing = addresses.get_opt(owner.name()).await?;
+        let of_pool = existing.as_ref().and_then(Record::of);
+        let its = of_pool
+            .filter(|(key, _, record)| *key == self.pool.key && record.claim_uid.as_deref() == Some(uid));
+        let exists = its.is_some();
+        if let Some((_, owner, record)) = its {
+            self.pool.applied(&owner, record);
+        }
+        self.pool.allocations.lock().forget_expired(owner, uid);
+        Ok(exists)
     }
 
     /// Reads from the management API whether the claims of suspect IPAddresses are gone.
