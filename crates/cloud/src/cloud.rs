@@ -12,9 +12,9 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, EventKind, Footprint, Hardware, Latency,
-    Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Seed,
-    SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
+    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Hardware,
+    Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
+    ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -846,6 +846,12 @@ impl Cloud {
                     counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
                 ),
                 Record::FaultEnded { .. } => has_healed = true,
+                Record::Event(Event {
+                    kind: EventKind::Afflicted { fault, .. } | EventKind::Leaked { fault, .. },
+                    ..
+                }) => {
+                    faults.insert(FaultId { namespace: account.clone(), name: fault.clone() });
+                }
                 Record::Event(_) | Record::RoomFreed { .. } | Record::TurnEnded { .. } => {}
             }
             if changes_usage(&entry.record) {

@@ -363,6 +363,9 @@ async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone(
         conditions::find(&status.conditions, types::READY).is_some_and(|ready| ready.message == message)
     };
     world.api.eventually::<InMemoryMachine>("w", "to be held", is_held).await;
+    let status = hit(&world, "f", 1).await;
+    let machines: Vec<_> = status.affected.iter().map(|affected| affected.machine.as_str()).collect();
+    assert_eq!((status.matched, status.hits, machines), (Some(1), Some(1), vec!["w"]));
     world.api.delete::<Fault>("f").await;
     world.ready(&object).await;
     world.stop().await;
