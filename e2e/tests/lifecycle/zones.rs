@@ -29,7 +29,7 @@ pub(crate) fn cloud(zones: &[&str], types: &[&str]) -> Value {
     })
 }
 
-pub(super) fn in_the_cloud(object: &mut Value) {
+pub(crate) fn in_the_cloud(object: &mut Value) {
     if object["kind"] == "InMemoryCluster" {
         object["spec"]["cloudRef"] = json!({"name": "north"});
     }
