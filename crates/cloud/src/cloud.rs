@@ -515,7 +515,7 @@ impl Cloud {
                 self.ask(creation(&spec, self.clock())).inspect_err(|_| {
                     // A fault may lose the answer of a creation that was carried out.
                     if !self.look(|engine| engine.get(&resource).is_some()) {
-                        cluster.on_gone(&id.name);
+                        cluster.on_refused(&id.name);
                     }
                 })?;
                 let given = |engine: &Engine| {

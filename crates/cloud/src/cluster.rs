@@ -645,6 +645,16 @@ impl Cluster {
         }
     }
 
+    /// Forgets a machine that the cloud refused to create. It keeps its allocation, so that its next attempt has the same
+    /// number: with numbers given anew, its random draws would depend on when other machines of its set ask.
+    pub(crate) fn on_refused(&self, name: &str) {
+        let mut state = self.state.lock();
+        if let Some(credentials) = &mut state.credentials {
+            credentials.forget(name);
+        }
+        state.machines.remove(name);
+    }
+
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
     /// collector would do.
     ///
@@ -944,6 +954,25 @@ pub(crate) mod tests {
         assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["b"]), None), "one of two is no quorum");
         cluster.on_gone("a");
         assert_eq!(etcd(&cluster), (names(&["b"]), names(&["b"]), Some("b".into())));
+    }
+
+    #[test]
+    fn machine_that_was_refused_keeps_its_number_until_it_is_released() {
+        let cluster = cluster();
+        let ordinal = |name: &str| {
+            let allocation = Allocation { set: "workers".into(), ..Allocation::default() };
+            match cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) }) {
+                Admission::New(spec) => spec.allocation.ordinal,
+                Admission::Known | Admission::Conflict => panic!("{name} is there already"),
+            }
+        };
+        assert_eq!([ordinal("a"), ordinal("b")], [Some(0), Some(1)]);
+        cluster.on_refused("a");
+        cluster.on_refused("b");
+        assert_eq!([ordinal("b"), ordinal("c"), ordinal("a")], [Some(1), Some(2), Some(0)]);
+        cluster.on_refused("a");
+        cluster.release("a");
+        assert_eq!(ordinal("d"), Some(0));
     }
 
     #[test]
