@@ -401,13 +401,19 @@ fn wake_clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner
     runner.reconcile_on(changed)
 }
 
-/// Reconciles a Fault when it has hit something, and when its time is over.
+/// Reconciles a Fault when it has hit something, when it may have spared a new machine, and when its time is over.
 fn wake_faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
     let store = runner.store();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Fault(id) => vec![ObjectRef::new(&id.name).within(&id.namespace)],
-            Changed::Cluster(_) | Changed::Machine(_) | Changed::Usage(_) => Vec::new(),
+            Changed::Usage(namespace) => {
+                let objects = store.state();
+                let of_namespace = |object: &&Arc<Fault>| object.namespace().as_ref() == Some(&namespace);
+                let may_spare = objects.iter().filter(of_namespace).filter(|object| fault::may_spare(object));
+                may_spare.map(|object| ObjectRef::from_obj(&**object)).collect()
+            }
+            Changed::Cluster(_) | Changed::Machine(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });

@@ -372,6 +372,19 @@ async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone(
 }
 
 #[tokio::test]
+async fn a_machine_that_a_fault_spares_is_counted() {
+    let world = started(51_910).await;
+    let spec = json!({ "effect": { "hold": { "stage": "node" } }, "budget": { "skip": 1 } });
+    begin(&world, "f", &spec).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    let has = |object: &Fault| object.status.as_ref().is_some_and(|status| status.matched == Some(1));
+    let status = world.api.eventually::<Fault>("f", "to have counted", has).await.status.expect("a status");
+    assert_eq!((status.hits, status.affected), (Some(0), vec![]));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
     let world = started(51_500).await;
     let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });

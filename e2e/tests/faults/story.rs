@@ -22,7 +22,7 @@ fn faults() -> [(&'static str, Value); 10] {
         ("busy", fault(of("RegisterBackend"), fail("Throttled"), "0.5")),
         ("flapping", fault(of_workers.clone(), json!({"flap": {"up": "3s", "down": "2s"}}), "0.3")),
         ("forged", fault(of_workers.clone(), json!({"wrongProviderID": {}}), "0.3")),
-        ("full", fault(of("CreateInstance"), fail("InsufficientCapacity"), "0.4")),
+        ("full", fault(of("CreateInstance"), fail("InsufficientCapacity"), "0.3")),
         ("late", fault(of("CreateLoadBalancer"), fail("Timeout"), "0.5")),
         ("lost", fault(of("CreateInstance"), fail("LostAnswer"), "0.3")),
         ("old", fault(json!({}), json!({"certificate": {"expiresIn": "720h"}}), "0.5")),

@@ -65,6 +65,12 @@ fn id(object: &Fault) -> FaultId {
     FaultId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
 }
 
+/// Whether it may count a machine without hitting it. The cloud does not tell of that.
+pub(crate) fn may_spare(object: &Fault) -> bool {
+    let budget = &object.spec.budget;
+    !budget.probability.is_empty() || budget.skip.is_some()
+}
+
 /// Sends the Fault to the cloud and reports its status.
 pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, StatusError> {
     if object.metadata.deletion_timestamp.is_some() {
