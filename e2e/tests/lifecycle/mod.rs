@@ -5,7 +5,7 @@ mod authorities;
 mod available;
 mod deletion;
 mod drain;
-mod faults;
+pub(crate) mod faults;
 mod kubectl;
 mod machine_pool;
 mod metadata;

@@ -1,0 +1,183 @@
+//! What Cluster API does when single effects of a Fault, or the limits of a cloud's API, hit a cluster. The table in the book
+//! has these rows.
+
+use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
+use serde_json::{Value, json};
+
+use crate::lifecycle::faults::begin;
+
+#[tokio::test]
+async fn control_plane_is_not_available_while_etcd_is_slow_or_hides_a_member() -> anyhow::Result<()> {
+    let scope = Scope::new("etcd").await?;
+    let cluster = scope.plain("cluster", Shape::new(3, 1)).await?;
+    cluster.settled(3, 1).await?;
+
+    let slow = json!({"match": {"names": [cluster.name]}, "effect": {"etcd": {"slow": {"duration": "20s"}}}});
+    begin(&scope, "slow", &slow).await?;
+    control_plane_says(&cluster, "EtcdClusterHealthy", "Unknown", "context deadline exceeded").await?;
+    control_plane_says(&cluster, "Available", "False", "Waiting for etcd to report the list of members")
+        .await?;
+    heal(&scope, "slow").await?;
+    control_plane_says(&cluster, "EtcdClusterHealthy", "True", "").await?;
+
+    let hidden = json!({
+        "match": {"machineSelector": {"matchExpressions": [
+            {"key": "cluster.x-k8s.io/control-plane", "operator": "Exists"},
+        ]}},
+        "effect": {"etcd": {"hiddenMember": {}}},
+        "budget": {"count": 1},
+    });
+    let before = names(&cluster).await?;
+    begin(&scope, "hidden", &hidden).await?;
+    control_plane_says(&cluster, "Available", "Unknown", "Failed to get etcd members").await?;
+    heal(&scope, "hidden").await?;
+    control_plane_says(&cluster, "Available", "True", "").await?;
+    cluster.settled(3, 1).await?;
+    assert_eq!(names(&cluster).await?, before, "no machine was replaced");
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
+    let scope = Scope::new("balancer").await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let of_cluster =
+        |effect: Value| json!({"match": {"names": [cluster.name]}, "effect": {"loadBalancer": effect}});
+
+    begin(&scope, "empty", &of_cluster(json!({"noBackends": {}}))).await?;
+    client_sees(&cluster, Some("tls handshake eof")).await?;
+    heal(&scope, "empty").await?;
+    client_sees(&cluster, None).await?;
+
+    begin(&scope, "wrong", &of_cluster(json!({"wrongBackends": {}}))).await?;
+    client_sees(&cluster, Some("certificate")).await?;
+    cluster
+        .until("the connection to be probed as False", async || {
+            let object = cluster.get().await?;
+            Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "False"), || state::line(&object)))
+        })
+        .await?;
+    heal(&scope, "wrong").await?;
+    client_sees(&cluster, None).await?;
+
+    // Watches break off again and again; Cluster API's go on.
+    let broken = json!({"reset": {"after": "2s", "probability": "0.5"}});
+    begin(&scope, "broken", &of_cluster(broken)).await?;
+    cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &json!({"spec": {"replicas": 2}})).await?;
+    cluster.settled(1, 2).await?;
+    heal(&scope, "broken").await?;
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn node_with_a_foreign_provider_id_is_not_found_and_a_flapping_one_is_kept() -> anyhow::Result<()> {
+    let scope = Scope::new("nodes").await?;
+    let workers = json!({"machineSelector": {"matchExpressions": [
+        {"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"},
+    ]}});
+    begin(&scope, "forged", &json!({"match": workers, "effect": {"wrongProviderID": {}}})).await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    worker_is(&cluster, "Unknown", "Waiting for a Node with spec.providerID").await?;
+    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "forged").await?;
+    assert_eq!((&seen["status"]["hits"], &seen["status"]["matched"]), (&json!(1), &json!(1)));
+    heal(&scope, "forged").await?;
+    cluster.settled(1, 1).await?;
+
+    let before = names(&cluster).await?;
+    let flap = json!({"match": workers, "effect": {"flap": {"down": "8s", "up": "8s"}}});
+    begin(&scope, "flapping", &flap).await?;
+    for _ in 0..2 {
+        worker_is(&cluster, "Unknown", "").await?;
+        worker_is(&cluster, "True", "").await?;
+    }
+    heal(&scope, "flapping").await?;
+    cluster.settled(1, 1).await?;
+    assert_eq!(names(&cluster).await?, before, "no machine was replaced");
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn machines_of_a_cloud_with_a_low_rate_and_late_reads_say_so_and_come_up() -> anyhow::Result<()> {
+    let scope = Scope::new("limits").await?;
+    let cloud = |api: Value| {
+        json!({
+            "apiVersion": "cloud.nephele.dev/v1alpha1",
+            "kind": "SimulatedCloud",
+            "metadata": {"name": "default"},
+            "spec": {"api": api},
+        })
+    };
+    let low = cloud(json!({"rate": 4, "burst": 2, "readAfterWriteLag": "2s"}));
+    scope.management.apply(&scope.namespace, &[low]).await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 4)).await?;
+    cluster.worker_says("more than 4 calls a second, or 2 at once").await?;
+    cluster.settled(1, 4).await?;
+    let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
+    assert_eq!(cloud["status"]["instances"], json!(5), "none was created twice");
+    scope.finish().await
+}
+
+async fn heal(scope: &Scope, fault: &str) -> anyhow::Result<()> {
+    scope.management.delete(kinds::FAULT, &scope.namespace, fault).await
+}
+
+/// The names of the Machines.
+async fn names(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+    let machines = cluster.machines(None).await?;
+    let mut names: Vec<_> = machines.iter().map(|machine| state::name(machine).to_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Waits until a condition of the control plane has this status and text. Its provider looks at etcd when its own object
+/// changes, and otherwise every ten minutes.
+async fn control_plane_says(
+    cluster: &Cluster,
+    kind: &str,
+    status: &str,
+    expected: &str,
+) -> anyhow::Result<()> {
+    let mut looks = 0;
+    until(&format!("{kind} of the control plane to be {status}"), LIMIT, async || {
+        looks += 1;
+        let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/looks": looks.to_string()}}});
+        cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch).await?;
+        let object = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;
+        Ok(Look::when(says(&object, kind, status, expected), || state::line(&object)))
+    })
+    .await
+}
+
+/// Waits until the only worker's NodeHealthy has this status and text.
+async fn worker_is(cluster: &Cluster, status: &str, expected: &str) -> anyhow::Result<()> {
+    cluster
+        .until(&format!("NodeHealthy of the worker to be {status}"), async || {
+            let workers = cluster.machines(Some(Role::Worker)).await?;
+            let is_so = workers.iter().any(|machine| says(machine, "NodeHealthy", status, expected));
+            Ok(Look::when(is_so, || workers.iter().map(state::line).collect()))
+        })
+        .await
+}
+
+fn says(object: &Value, kind: &str, status: &str, expected: &str) -> bool {
+    state::condition(object, kind).is_some_and(|condition| {
+        let message = condition["message"].as_str().unwrap_or_default();
+        condition["status"] == status && message.contains(expected)
+    })
+}
+
+/// Waits until a new client of the cluster gets this error, or none.
+async fn client_sees(cluster: &Cluster, expected: Option<&str>) -> anyhow::Result<()> {
+    until(&format!("a client to see {expected:?}"), LIMIT, async || {
+        let workload = cluster.workload().await?;
+        let seen = workload.nodes().await.map(|_| ());
+        let is_so = match (&seen, expected) {
+            (Ok(()), None) => true,
+            (Err(error), Some(expected)) => format!("{error:#}").contains(expected),
+            _ => false,
+        };
+        Ok(Look::when(is_so, || format!("{seen:?}")))
+    })
+    .await
+}
