@@ -2,6 +2,7 @@
 //! effect.
 
 mod report;
+mod story;
 mod validate;
 
 use std::sync::{Arc, Once};
@@ -89,16 +90,16 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     {
         return Ok(Outcome::After(wait));
     }
-    let known = object.status.as_ref().map(|status| status.leaked_instances.clone()).unwrap_or_default();
-    let leaked = status.leaked_instances.clone();
-    let is_new = object.status.as_ref() != Some(&status);
+    let known = object.status.clone().unwrap_or_default();
+    let is_new = known != status;
     let mut reported = Fault::clone(&object);
-    reported.status = Some(status);
+    reported.status = Some(status.clone());
     if is_new {
         context.faults.pace.note(id, now);
     }
     let outcome = write_status(&*object, &reported, &context, "Fault").await?;
-    leaked::publish(&*object, &known, &leaked, &context.events);
+    leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
+    story::publish(&object, &known, &status, &context.events);
     Ok(outcome)
 }
 
