@@ -54,6 +54,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/rbac/leader_election_role.yaml"),
         include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
         include_str!("../../../../config/rbac/verbosity_role.yaml"),
+        include_str!("../../../../config/rbac/journal_reader_role.yaml"),
         include_str!("../../../../config/rbac/autoscaler_role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/service.yaml"),
@@ -258,6 +259,35 @@ mod tests {
                     assert!(name(object).starts_with(&format!("{namespace}-")), "{}", name(object));
                 }
             }
+        }
+    }
+
+    /// The files that a kustomization has, with those of the kustomizations that it has.
+    fn listed(folder: &std::path::Path) -> Vec<String> {
+        let path = folder.join("kustomization.yaml");
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let value: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let resources = value["resources"].as_sequence().cloned().unwrap_or_default();
+        let resources = resources.iter().map(|name| folder.join(name.as_str().expect("a name")));
+        let of = |path: std::path::PathBuf| match path.is_dir() {
+            true => listed(&path),
+            false => vec![std::fs::read_to_string(&path).expect("a file")],
+        };
+        resources.flat_map(of).collect()
+    }
+
+    #[test]
+    fn components_have_all_files_that_the_kustomizations_list() {
+        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config");
+        let folders = [(Role::Infrastructure, "default"), (Role::Ipam, "ipam")];
+        for (role, folder) in folders.into_iter().chain([(Role::RuntimeExtension, "runtime-extension")]) {
+            let Files { namespace, definitions, objects } = role.files();
+            let included: BTreeSet<&str> =
+                [*namespace].into_iter().chain(definitions.iter().chain(*objects).copied()).collect();
+            let listed = listed(&std::path::Path::new(config).join(folder));
+            let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+            assert_eq!(included, listed, "{folder}");
         }
     }
 
