@@ -118,6 +118,18 @@ impl Management {
         Ok(Self { client })
     }
 
+    /// The cluster of KUBECONFIG, with the rights of another user.
+    ///
+    /// # Errors
+    ///
+    /// When KUBECONFIG has no usable cluster.
+    pub async fn connect_as(user: &str) -> anyhow::Result<Self> {
+        let attempt = "failed to reach the management cluster";
+        let mut config = Config::infer().await.context(attempt)?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        Ok(Self { client: Client::try_from(config).context(attempt)? })
+    }
+
     /// The cluster of a kubeconfig file.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod effects;
 mod killed;
 mod setting;
 mod story;
+mod tenants;
 
 use nephele_e2e::{Bare, Scope};
 
