@@ -122,6 +122,10 @@ fn fields(schema: &Value, path: &str, rows: &mut Vec<Row>) {
         if name == "conditions" {
             continue;
         }
+        // The steps of branches and rounds have the fields of the steps around them.
+        if path.contains(".steps[].") && name == "steps" {
+            continue;
+        }
         fields(field, &path, rows);
         fields(&field["items"], &format!("{path}[]"), rows);
         fields(&field["additionalProperties"], &format!("{path}.*"), rows);
