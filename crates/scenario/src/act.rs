@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, Scenario};
+use nephele_api::cloud::v1alpha1::{CloudClock, Fault, FaultSpec, Scenario, SimulatedCloud};
 use nephele_kit::{Event, Events, Severity};
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ use crate::script::{Change, Manifest, Part};
 
 /// The right that steps about Faults need.
 const FAULTS: &str = "faults.cloud.nephele.dev";
+/// The right that steps about clocks need.
+pub(crate) const CLOUDS: &str = "simulatedclouds.cloud.nephele.dev";
 /// The right that steps about topologies need.
 const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
 
@@ -31,6 +33,7 @@ impl Actor<'_> {
         let done = match deed {
             Deed::CreateFault { name, spec } => self.create_fault(name, spec).await,
             Deed::DeleteFault { name } => self.delete_fault(name).await,
+            Deed::SetClock { cloud, version, clock } => self.set_clock(cloud, version, clock).await,
             Deed::Change(change) => self.change(change).await,
             Deed::Say(text) => {
                 self.events.publish(Event {
@@ -91,6 +94,14 @@ impl Actor<'_> {
                 other => Err(other),
             },
         }
+    }
+
+    async fn set_clock(&self, cloud: &str, version: &str, clock: &CloudClock) -> Result<String, Refusal> {
+        let api: Api<SimulatedCloud> = Api::namespaced(self.client.clone(), &self.namespace());
+        let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "clock": clock } });
+        let patched = api.patch(cloud, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let what = format!("change the clock of SimulatedCloud {cloud}");
+        patched.map(|_| String::new()).map_err(|error| refusal(&what, &format!("patch {CLOUDS}"), &error))
     }
 
     async fn change(&self, change: &Change) -> Result<String, Refusal> {
@@ -217,6 +228,7 @@ fn told(deed: &Deed) -> String {
     match deed {
         Deed::CreateFault { name, .. } => format!("create Fault {name}"),
         Deed::DeleteFault { name } => format!("delete Fault {name}"),
+        Deed::SetClock { cloud, .. } => format!("change the clock of SimulatedCloud {cloud}"),
         Deed::Change(change) => change.to_string(),
         Deed::Say(_) => "say it".to_owned(),
     }

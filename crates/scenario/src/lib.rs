@@ -1,9 +1,9 @@
 //! The controller of Scenarios.
 //!
 //! ```text
-//!  Scenario ─▶ fetch ▶ validate ─▶ Script ─▶ plan(script, status so far, what was seen, now)
-//!     ▲          │                              │
-//!     │          └── observe: Faults, Clusters, Machines          ▼
+//!  Scenario ─▶ fetch ▶ validate(expanded) ─▶ Script ─▶ plan(script, status so far, what was seen, now)
+//!     ▲          │                                        │
+//!     │          └── observe: Faults, Clusters, Machines, clocks  ▼
 //!     └── status ◀── report ◀── settle ◀── act: Faults, patches, Events
 //! ```
 //!
@@ -14,8 +14,11 @@
 
 mod act;
 mod bounded;
+pub mod clock;
+mod expand;
 mod look;
 mod manifests;
+mod mistake;
 mod observe;
 mod plan;
 mod reconcile;
@@ -25,5 +28,7 @@ mod resource;
 mod run;
 mod script;
 mod validate;
+mod variables;
 
+pub use expand::claims;
 pub use run::{Settings, run};

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, Scenario};
+use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
 use serde::de::DeserializeOwned;
 
+use crate::act::CLOUDS;
+use crate::clock::{self, SeenClock};
 use crate::look::{at_cluster, at_field, at_machines};
-use crate::plan::{Look, Seen, SeenFault};
+use crate::plan::{Look, Seen, SeenFault, Wants};
 use crate::refusal::{Refusal, refusal};
 use crate::resource;
 use crate::script::{Script, Sight};
 
-/// Reads the Faults of the namespace that matter to the scenario, and looks for the sights.
+/// Reads the Faults of the namespace that matter to the scenario, and looks for what the plan wants.
 ///
 /// # Errors
 /// When the Faults cannot be read.
@@ -24,17 +26,35 @@ pub(crate) async fn observe(
     client: &Client,
     object: &Scenario,
     script: &Script,
-    sights: Vec<(usize, &Sight)>,
+    wants: Wants<'_>,
 ) -> Result<Seen, kube::Error> {
     let namespace = object.namespace().unwrap_or_default();
     let names: Vec<_> = script.fault_names().collect();
     let mut faults = faults_of(client, object).await?;
     faults.retain(|name, fault| fault.is_ours || names.contains(&name.as_str()));
     let mut looks = BTreeMap::new();
-    for (index, sight) in sights {
+    for (index, sight) in wants.sights {
         looks.insert(index, look(client, &namespace, sight).await);
     }
-    Ok(Seen { faults, looks })
+    let mut clocks = BTreeMap::new();
+    for cloud in wants.clocks {
+        clocks.insert(cloud.to_owned(), clock_of(client, &namespace, cloud).await);
+    }
+    Ok(Seen { faults, looks, clocks })
+}
+
+async fn clock_of(client: &Client, namespace: &str, cloud: &str) -> SeenClock {
+    let api: Api<SimulatedCloud> = Api::namespaced(client.clone(), namespace);
+    match get(&api, cloud, &format!("SimulatedCloud {cloud}"), CLOUDS).await {
+        Ok(Some(cloud)) => SeenClock::Read {
+            version: cloud.resource_version().unwrap_or_default(),
+            in_force: clock::in_force(&cloud),
+            set: cloud.spec.clock,
+        },
+        Ok(None) | Err(Refusal::NotFound) => SeenClock::Missing,
+        Err(Refusal::Passing(message)) => SeenClock::Unclear(message),
+        Err(Refusal::Lasting(message)) => SeenClock::Refused(message),
+    }
 }
 
 /// The Faults of the scenario's namespace, by name.

@@ -1,13 +1,14 @@
 //! What comes next in a scenario. Pure: whoever stops between two calls goes on with the last status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use nephele_api::cloud::v1alpha1::{FaultSpec, STEP_MESSAGE_MAX, ScenarioStatus, StepStatus};
+use nephele_api::cloud::v1alpha1::{CloudClock, FaultSpec, STEP_MESSAGE_MAX, ScenarioStatus, StepStatus};
 
-use crate::script::{Action, Change, Script, Sight, Step};
+use crate::clock::{self, SeenClock};
+use crate::script::{Action, Change, ClockChange, Script, Sight, Step};
 
 /// How often something is looked for. A state that is shorter may not be seen.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -16,7 +17,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(5);
 /// How long an action may be refused for a reason that may pass, such as a busy API server.
 const TRIES_MAX: Duration = Duration::from_secs(60);
-/// How long it may take until a new Fault is in force.
+/// How long it may take until a new Fault or a changed clock is in force.
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
 
 /// What was observed.
@@ -26,6 +27,17 @@ pub(crate) struct Seen {
     pub(crate) faults: BTreeMap<String, SeenFault>,
     /// What is known of the sights of steps, by the step's index.
     pub(crate) looks: BTreeMap<usize, Look>,
+    /// The clocks that steps change, by the name of the SimulatedCloud.
+    pub(crate) clocks: BTreeMap<String, SeenClock>,
+}
+
+/// What has to be looked for before [`plan`] is called.
+#[derive(Debug, Default)]
+pub(crate) struct Wants<'a> {
+    /// Sights, with the indices of their steps.
+    pub(crate) sights: Vec<(usize, &'a Sight)>,
+    /// The names of SimulatedClouds whose clocks change.
+    pub(crate) clocks: BTreeSet<&'a str>,
 }
 
 /// A Fault.
@@ -63,8 +75,19 @@ pub(crate) struct Act {
 /// An action. It can be repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Deed {
-    CreateFault { name: String, spec: Box<FaultSpec> },
-    DeleteFault { name: String },
+    CreateFault {
+        name: String,
+        spec: Box<FaultSpec>,
+    },
+    DeleteFault {
+        name: String,
+    },
+    /// Sets these fields of a clock, if the SimulatedCloud still has this resourceVersion.
+    SetClock {
+        cloud: String,
+        version: String,
+        clock: CloudClock,
+    },
     Change(Change),
     Say(String),
 }
@@ -93,22 +116,26 @@ pub(crate) fn is_over(status: Option<&ScenarioStatus>, generation: i64) -> bool 
     })
 }
 
-/// The sights that have to be looked for before [`plan`] is called, with the indices of their steps.
-pub(crate) fn sights<'a>(
-    script: &'a Script,
-    generation: i64,
-    status: Option<&ScenarioStatus>,
-) -> Vec<(usize, &'a Sight)> {
+/// What has to be looked for before [`plan`] is called.
+pub(crate) fn wants<'a>(script: &'a Script, generation: i64, status: Option<&ScenarioStatus>) -> Wants<'a> {
     let current = status.filter(|status| status.observed_generation == Some(generation));
     let statuses = current.map(|status| status.steps.as_slice()).unwrap_or_default();
-    let running = |index: &usize| statuses.get(*index).is_some_and(|status| status.phase == "Running");
-    let steps = script.steps.iter().enumerate().filter(|(index, _)| running(index));
-    steps
-        .filter_map(|(index, step)| match &step.action {
-            Action::Expect { sight, .. } | Action::Never { sight, .. } => Some((index, sight)),
-            _ => None,
-        })
-        .collect()
+    let mut wants = Wants::default();
+    for (index, (step, status)) in script.steps.iter().zip(statuses).enumerate() {
+        match &step.action {
+            _ if status.phase != "Running" => {}
+            Action::Expect { sight, .. } | Action::Never { sight, .. } => wants.sights.push((index, sight)),
+            Action::Clock(ClockChange { cloud, .. }) => {
+                wants.clocks.insert(cloud);
+            }
+            Action::Fault { .. }
+            | Action::Heal { .. }
+            | Action::Change(_)
+            | Action::Pause(_)
+            | Action::Say(_) => {}
+        }
+    }
+    wants
 }
 
 /// What comes next. An action is only returned for a step that has begun in the stored status, so that its begin is
@@ -181,46 +208,65 @@ enum Verdict {
     },
     /// Something is to be done.
     Acts(Deed),
+    /// This clock is to be set, once the status has it.
+    Notes(CloudClock),
 }
 
 impl Plan {
     /// Follows the steps. False when all have passed, or one has failed.
     fn follow(&mut self, script: &Script, stored: &[StepStatus], seen: &Seen, now: Timestamp) -> bool {
-        let mut first = 0;
-        while let Some(group) = script.steps.get(first).map(|step| step.group) {
-            let length = script.steps[first..].iter().take_while(|step| step.group == group).count();
-            let members = first..first + length;
-            for index in members.clone() {
-                self.follow_step(index, &script.steps[index], seen, now);
+        let has_failed = |plan: &Self| plan.status.steps.iter().any(|step| step.phase == "Failed");
+        // An action that was refused has failed its step before; then the others stop where they are.
+        if !has_failed(self) {
+            for (index, step) in script.steps.iter().enumerate() {
+                self.follow_step(index, step, seen, now);
             }
-            let statuses = &self.status.steps[members.clone()];
-            if statuses.iter().any(|step| step.phase == "Failed") {
-                self.skip_rest();
-                return false;
-            }
-            if statuses.iter().any(|step| step.phase != "Passed") {
-                self.end_faults(script, stored, seen, now);
-                return true;
-            }
-            first = members.end;
         }
-        false
+        if has_failed(self) {
+            self.skip_rest();
+            return false;
+        }
+        for (index, step) in script.steps.iter().enumerate() {
+            if self.can_begin(index, step, script) {
+                let status = &mut self.status.steps[index];
+                status.phase = "Running".to_owned();
+                status.started = Some(MicroTime(now));
+                // Its status has to be stored before anything is done.
+                self.look_again(Duration::ZERO);
+            }
+        }
+        if self.status.steps.iter().all(|step| step.phase == "Passed") {
+            return false;
+        }
+        self.end_faults(script, stored, seen, now);
+        true
+    }
+
+    /// Whether a step begins: when all steps before it have passed. The steps that change the same clock run one after the
+    /// other, so that none counts from what another one is about to set.
+    fn can_begin(&self, index: usize, step: &Step, script: &Script) -> bool {
+        let statuses = &self.status.steps;
+        let changes_it_too = |other: &Step| match (&step.action, &other.action) {
+            (Action::Clock(clock), Action::Clock(other)) => clock.cloud == other.cloud,
+            _ => false,
+        };
+        statuses[index].phase == "Pending"
+            && step.after.iter().all(|before| statuses[*before].phase == "Passed")
+            && script
+                .steps
+                .iter()
+                .zip(statuses)
+                .all(|(other, status)| status.phase != "Running" || !changes_it_too(other))
     }
 
     fn follow_step(&mut self, index: usize, step: &Step, seen: &Seen, now: Timestamp) {
         let status = &mut self.status.steps[index];
-        if status.phase == "Pending" {
-            status.phase = "Running".to_owned();
-            status.started = Some(MicroTime(now));
-            // Its status has to be stored before anything is done.
-            self.look_again(Duration::ZERO);
-            return;
-        }
         if status.phase != "Running" {
             return;
         }
         let started = status.started.as_ref().map_or(now, |started| started.0);
-        match verdict(&step.action, started, seen.looks.get(&index), seen, now) {
+        let progress = Progress { started, clock: status.clock.as_ref() };
+        match verdict(&step.action, &progress, seen.looks.get(&index), seen, now) {
             Verdict::Passed(message) => self.end(index, "Passed", &message, now),
             Verdict::Failed(message) => self.end(index, "Failed", &message, now),
             Verdict::Waits { message, until } => {
@@ -233,6 +279,10 @@ impl Plan {
             Verdict::Acts(deed) => {
                 self.acts.push(Act { step: Some(index), deed });
                 self.look_again(LOOK_EVERY);
+            }
+            Verdict::Notes(clock) => {
+                status.clock = Some(clock);
+                self.look_again(Duration::ZERO);
             }
         }
     }
@@ -300,7 +350,10 @@ impl Plan {
         let started = status.started.as_ref().map_or(now, |started| started.0);
         match (ending, &act.deed) {
             // The step passes when this is seen.
-            (Ending::Done(_), Deed::CreateFault { .. } | Deed::DeleteFault { .. }) => {
+            (
+                Ending::Done(_),
+                Deed::CreateFault { .. } | Deed::DeleteFault { .. } | Deed::SetClock { .. },
+            ) => {
                 self.look_again(Duration::ZERO);
             }
             (Ending::Done(message), Deed::Change(_) | Deed::Say(_)) => {
@@ -315,7 +368,21 @@ impl Plan {
     }
 }
 
-fn verdict(action: &Action, started: Timestamp, look: Option<&Look>, seen: &Seen, now: Timestamp) -> Verdict {
+/// How far a running step is, as its stored status says.
+struct Progress<'a> {
+    started: Timestamp,
+    /// The clock that it sets.
+    clock: Option<&'a CloudClock>,
+}
+
+fn verdict(
+    action: &Action,
+    progress: &Progress<'_>,
+    look: Option<&Look>,
+    seen: &Seen,
+    now: Timestamp,
+) -> Verdict {
+    let started = progress.started;
     match action {
         Action::Expect { within, .. } => expected(look, after(started, *within), now),
         Action::Never { during, .. } => unwanted(look, after(started, *during), now),
@@ -329,6 +396,10 @@ fn verdict(action: &Action, started: Timestamp, look: Option<&Look>, seen: &Seen
             }
             Some(_) => Verdict::Acts(Deed::DeleteFault { name: name.clone() }),
             None => Verdict::Passed(format!("Fault {name} is gone")),
+        },
+        Action::Clock(change) => match seen.clocks.get(&change.cloud) {
+            Some(clock) => changed(change, progress, clock, now),
+            None => Verdict::Waits { message: String::new(), until: Timestamp::MAX },
         },
         Action::Change(change) => Verdict::Acts(Deed::Change(change.clone())),
         Action::Pause(length) => {
@@ -380,6 +451,49 @@ fn in_force(name: &str, fault: &SeenFault, until: Timestamp, now: Timestamp) -> 
         "" => Verdict::Waits { message: format!("Fault {name} is not in force yet"), until },
         "Invalid" => Verdict::Failed(format!("Fault {name} is invalid: {}", fault.message)),
         _ => Verdict::Passed(format!("Fault {name} is in force")),
+    }
+}
+
+/// What comes of a change of a clock.
+fn changed(change: &ClockChange, progress: &Progress<'_>, seen: &SeenClock, now: Timestamp) -> Verdict {
+    let cloud = &change.cloud;
+    let until = |length| after(progress.started, length);
+    let (version, set, in_force) = match seen {
+        SeenClock::Read { version, set, in_force } => (version, set, in_force.as_ref()),
+        SeenClock::Missing => return Verdict::Failed(format!("there is no SimulatedCloud {cloud}")),
+        SeenClock::Refused(message) => return Verdict::Failed(message.clone()),
+        SeenClock::Unclear(message) if now >= until(TRIES_MAX) => return Verdict::Failed(message.clone()),
+        SeenClock::Unclear(message) => {
+            return Verdict::Waits { message: message.clone(), until: until(TRIES_MAX) };
+        }
+    };
+    // A manager takes the first count that it sees of a SimulatedCloud as one that was carried out.
+    let in_force = match in_force {
+        Some(in_force) => in_force,
+        None if now >= until(IN_FORCE_MAX) => {
+            return Verdict::Failed(format!("SimulatedCloud {cloud} has no status; does its manager run?"));
+        }
+        None => {
+            let message = format!("SimulatedCloud {cloud} has no status yet");
+            return Verdict::Waits { message, until: until(IN_FORCE_MAX) };
+        }
+    };
+    let Some(wanted) = progress.clock else { return Verdict::Notes(clock::wanted(change, set, in_force)) };
+    let missing = clock::missing(wanted, set);
+    if missing != CloudClock::default() && now >= until(TRIES_MAX) {
+        let message =
+            format!("SimulatedCloud {cloud} was not given this clock in time: {}", clock::told(&missing));
+        return Verdict::Failed(message);
+    }
+    if missing != CloudClock::default() {
+        let (cloud, version) = (cloud.clone(), version.clone());
+        return Verdict::Acts(Deed::SetClock { cloud, version, clock: missing });
+    }
+    let told = format!("the clock of SimulatedCloud {cloud}: {}", clock::told(wanted));
+    match clock::is_in_force(wanted, in_force) {
+        true => Verdict::Passed(told),
+        false if now >= until(IN_FORCE_MAX) => Verdict::Failed(format!("not in force in time: {told}")),
+        false => Verdict::Waits { message: format!("not in force yet: {told}"), until: until(IN_FORCE_MAX) },
     }
 }
 

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::act::Actor;
 use crate::observe::{faults_of, observe};
-use crate::plan::{Deed, Ending, LOOK_EVERY, is_over, plan, sights};
+use crate::plan::{Deed, Ending, LOOK_EVERY, is_over, plan, wants};
 use crate::report::{invalid, summarised};
 use crate::validate::validate;
 
@@ -96,8 +96,8 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     {
         return Ok(Outcome::After(Duration::ZERO));
     }
-    let wanted = sights(&script, generation, object.status.as_ref());
-    let seen = observe(&context.client, &object, &script, wanted).await.map_err(Error::Read)?;
+    let wants = wants(&script, generation, object.status.as_ref());
+    let seen = observe(&context.client, &object, &script, wants).await.map_err(Error::Read)?;
     let mut plan = plan(&script, generation, object.status.as_ref(), &seen, context.now());
     let actor = Actor { client: &context.client, events: &context.events, object: &object };
     let mut trouble = None;

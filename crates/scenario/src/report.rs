@@ -18,15 +18,19 @@ pub(crate) fn summarised(
         "" => step.name.clone(),
         message => format!("{}: {message}", step.name),
     };
-    let (failed, running) =
-        (steps.iter().find(|step| step.phase == "Failed"), steps.iter().find(|step| step.phase == "Running"));
+    let of = |phase: &'static str| steps.iter().filter(move |step| step.phase == phase);
+    let (failed, running) = (of("Failed").next(), of("Running").next());
     let passed = match (status.phase.as_str(), failed, running) {
         ("Passed", _, _) => condition(types::PASSED, conditions::TRUE, reasons::PASSED, ""),
         ("Failed", Some(step), _) => {
             condition(types::PASSED, conditions::FALSE, reasons::STEP_FAILED, said(step))
         }
         (_, None, Some(step)) => {
-            condition(types::PASSED, conditions::UNKNOWN, reasons::STEP_RUNNING, said(step))
+            let message = match of("Running").count() {
+                1 => said(step),
+                count => format!("{}; {} more run", said(step), count - 1),
+            };
+            condition(types::PASSED, conditions::UNKNOWN, reasons::STEP_RUNNING, message)
         }
         _ => {
             let message = trouble.unwrap_or("the Faults of the scenario are being deleted");

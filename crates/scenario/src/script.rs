@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The steps of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Script {
-    /// In the order of the status. A step begins when all steps of earlier groups have passed.
+    /// In the order of the status.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -28,8 +28,8 @@ impl Script {
 pub(crate) struct Step {
     /// Its name in the status.
     pub(crate) name: String,
-    /// Steps of the same group run at the same time. The numbers of the groups grow.
-    pub(crate) group: usize,
+    /// The indices of the steps that have to pass before it begins. They are lower than its own.
+    pub(crate) after: Vec<usize>,
     pub(crate) action: Action,
 }
 
@@ -44,12 +44,29 @@ pub(crate) enum Action {
     Fault { name: String, spec: Box<FaultSpec>, lasts: Option<Duration> },
     /// Deletes a Fault, by the name of its object.
     Heal { fault: String },
+    /// Changes the clock of a SimulatedCloud.
+    Clock(ClockChange),
     /// Changes an object. It can be repeated without another effect.
     Change(Change),
     /// Lets time pass.
     Pause(Duration),
     /// Says something.
     Say(String),
+}
+
+/// A change of the clock of a SimulatedCloud.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClockChange {
+    /// The name of the SimulatedCloud.
+    pub cloud: String,
+    /// The rate as it is written, if it changes.
+    pub rate: Option<String>,
+    /// Whether the clock stands still, if that changes.
+    pub paused: Option<bool>,
+    /// How many things end; none if the counter stays as it is.
+    pub step: Option<i64>,
+    /// How much time passes at once; none if the total stays as it is.
+    pub jump: Option<Duration>,
 }
 
 /// Something that can be seen in a namespace.

@@ -1,20 +1,21 @@
 //! The script of a spec. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{GroupVersionKind, Selector};
 use nephele_api::cloud::v1alpha1::{
-    Apply, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MachineCount, Never, ObjectField, STEPS_MAX,
-    Scale, ScenarioSpec, ScenarioStep, Upgrade,
+    Apply, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MachineCount,
+    Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
 };
 use nephele_api::{cloud, core, infrastructure, ipam};
 use serde_json::Value;
-use thiserror::Error;
 
-use crate::manifests;
-use crate::script::{Action, Change, Part, Script, Sight, Step, Wanted};
+use crate::expand::{FlatStep, expanded};
+use crate::mistake::{Valid, mistake};
+use crate::script::{self, Action, Change, Part, Script, Sight, Step, Wanted};
+use crate::{clock, manifests};
 
 /// The group of control plane providers.
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
@@ -31,30 +32,22 @@ const GROUPS: [&str; 6] = [
 const CORE_VERSION: &str = "v1beta2";
 /// The longest name of an object.
 const NAME_MAX: usize = 253;
-
-/// A field of the spec that cannot be used.
-#[derive(Debug, PartialEq, Eq, Error)]
-#[error("spec.{field}: {message}")]
-pub(crate) struct Mistake {
-    field: String,
-    message: String,
-}
-
-type Valid<T> = Result<T, Mistake>;
-
-fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {
-    Mistake { field: field.into(), message: message.into() }
-}
+/// The longest name of a Fault in the spec.
+const LABEL_MAX: usize = 63;
 
 /// The script of a scenario of this namespace and name. The schema refuses most mistakes; the rest, and those of objects that got past
 /// the schema, are found here.
 pub(crate) fn validate(namespace: &str, name: &str, spec: &ScenarioSpec) -> Valid<Script> {
-    if spec.steps.is_empty() || spec.steps.len() > STEPS_MAX {
-        return Err(mistake("steps", format!("must be 1 to {STEPS_MAX} steps, not {}", spec.steps.len())));
-    }
-    let mut reader = Reader { namespace, scenario: name, steps: Vec::new(), faults: BTreeSet::new() };
-    for (index, step) in spec.steps.iter().enumerate() {
-        reader.read(&format!("steps[{index}]"), &format!("step-{}", index + 1), index, step)?;
+    let list = expanded(spec)?;
+    let mut reader = Reader {
+        namespace,
+        scenario: name,
+        steps: Vec::with_capacity(list.len()),
+        earlier: Vec::with_capacity(list.len()),
+        faults: BTreeMap::new(),
+    };
+    for step in list {
+        reader.read(step)?;
     }
     Ok(Script { steps: reader.steps })
 }
@@ -63,33 +56,25 @@ struct Reader<'a> {
     namespace: &'a str,
     scenario: &'a str,
     steps: Vec<Step>,
-    /// The names of the Faults so far, as in the spec.
-    faults: BTreeSet<String>,
+    /// For each step, the indices of those that have passed before it begins.
+    earlier: Vec<BTreeSet<usize>>,
+    /// The names of the Faults so far, as in the spec, and the indices of their steps.
+    faults: BTreeMap<String, usize>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, field: &str, number: &str, group: usize, step: &ScenarioStep) -> Valid<()> {
-        let name = if step.name.is_empty() { number.to_owned() } else { step.name.clone() };
-        let action = self.action(field, step)?;
-        self.steps.push(Step { name, group, action });
+    fn read(&mut self, step: FlatStep) -> Valid<()> {
+        let earlier = step.after.iter().flat_map(|index| self.earlier[*index].iter().chain([index]));
+        self.earlier.push(earlier.copied().collect());
+        let action = self.action(&step)?;
+        self.steps.push(Step { name: step.name, after: step.after, action });
         Ok(())
     }
 
-    fn action(&mut self, field: &str, step: &ScenarioStep) -> Valid<Action> {
-        let ScenarioStep {
-            name: _,
-            wait,
-            expect,
-            never,
-            fault,
-            heal,
-            scale,
-            upgrade,
-            apply,
-            delete,
-            pause,
-            say,
-        } = step;
+    fn action(&mut self, step: &FlatStep) -> Valid<Action> {
+        let field = step.field.as_str();
+        let StepAction { wait, expect, never, fault, heal, clock, scale, upgrade, apply, delete, pause, say } =
+            &step.action;
         let mut actions = Vec::new();
         if let Some(wait) = wait {
             actions.push(expectation(&format!("{field}.wait"), wait)?);
@@ -101,10 +86,13 @@ impl Reader<'_> {
             actions.push(absence(&format!("{field}.never"), never)?);
         }
         if let Some(fault) = fault {
-            actions.push(self.fault(&format!("{field}.fault"), fault)?);
+            actions.push(self.fault(&format!("{field}.fault"), step.is_repeated, fault)?);
         }
         if let Some(heal) = heal {
             actions.push(self.heal(&format!("{field}.heal"), heal)?);
+        }
+        if let Some(clock) = clock {
+            actions.push(Action::Clock(clock_change(&format!("{field}.clock"), clock)?));
         }
         if let Some(scale) = scale {
             actions.push(Action::Change(scaled(&format!("{field}.scale"), scale)?));
@@ -142,28 +130,65 @@ impl Reader<'_> {
         format!("{}-{name}", self.scenario)
     }
 
-    fn fault(&mut self, field: &str, step: &FaultStep) -> Valid<Action> {
+    fn fault(&mut self, field: &str, is_repeated: bool, step: &FaultStep) -> Valid<Action> {
         let FaultStep { name, spec, lasts } = step;
-        let object = self.fault_name(name);
+        let (field_of_name, object) = (format!("{field}.name"), self.fault_name(name));
+        if !is_label(name) {
+            let message = format!("{name:?} must be 1 to 63 of a-z, 0-9 and -, with no - at its ends");
+            return Err(mistake(field_of_name, message));
+        }
         if object.len() > NAME_MAX {
             let message = format!("makes the name {object:?}, which is longer than {NAME_MAX} characters");
-            return Err(mistake(format!("{field}.name"), message));
+            return Err(mistake(field_of_name, message));
         }
-        if !self.faults.insert(name.clone()) {
-            let message = format!("{name:?} must be another name; an earlier step has a Fault of this one");
-            return Err(mistake(format!("{field}.name"), message));
+        if self.faults.insert(name.clone(), self.steps.len()).is_some() {
+            let hint = if is_repeated { "; $(index) in it is the number of the round" } else { "" };
+            let message =
+                format!("{name:?} must be another name; an earlier step has a Fault of this one{hint}");
+            return Err(mistake(field_of_name, message));
         }
         let lasts = (!lasts.is_empty()).then(|| duration(&format!("{field}.for"), lasts)).transpose()?;
         Ok(Action::Fault { name: object, spec: Box::new(spec.clone()), lasts })
     }
 
     fn heal(&self, field: &str, Heal { fault }: &Heal) -> Valid<Action> {
-        if !self.faults.contains(fault) {
+        let earlier = &self.earlier[self.steps.len()];
+        if !self.faults.get(fault).is_some_and(|index| earlier.contains(index)) {
             let message = format!("{fault:?} must be the name of a Fault of an earlier step");
             return Err(mistake(format!("{field}.fault"), message));
         }
         Ok(Action::Heal { fault: self.fault_name(fault) })
     }
+}
+
+/// Whether a text is the name of a part of an object's name.
+fn is_label(text: &str) -> bool {
+    let is_end = |end: Option<char>| end.is_some_and(|end| end.is_ascii_lowercase() || end.is_ascii_digit());
+    let is_inner = |inner: char| inner.is_ascii_lowercase() || inner.is_ascii_digit() || inner == '-';
+    text.len() <= LABEL_MAX
+        && is_end(text.chars().next())
+        && is_end(text.chars().last())
+        && text.chars().all(is_inner)
+}
+
+fn clock_change(field: &str, change: &ClockChange) -> Valid<script::ClockChange> {
+    let ClockChange { cloud, rate, paused, step, jump } = change;
+    if cloud.is_empty() {
+        return Err(mistake(format!("{field}.cloud"), "must be the name of a SimulatedCloud"));
+    }
+    if rate.is_empty() && paused.is_none() && step.is_none() && jump.is_empty() {
+        return Err(mistake(field, "must have one of rate, paused, step and jump"));
+    }
+    if !rate.is_empty() && clock::rate(rate).is_none() {
+        let message = format!("{rate:?} must be a decimal number from 0.01 to 1000");
+        return Err(mistake(format!("{field}.rate"), message));
+    }
+    if let Some(step) = step.filter(|step| !(1..=CLOCK_STEPS_MAX).contains(step)) {
+        return Err(mistake(format!("{field}.step"), format!("{step} must be 1 to {CLOCK_STEPS_MAX}")));
+    }
+    let jump = (!jump.is_empty()).then(|| duration(&format!("{field}.jump"), jump)).transpose()?;
+    let rate = Some(rate.clone()).filter(|rate| !rate.is_empty());
+    Ok(script::ClockChange { cloud: cloud.clone(), rate, paused: *paused, step: *step, jump })
 }
 
 fn expectation(field: &str, wanted: &Expectation) -> Valid<Action> {

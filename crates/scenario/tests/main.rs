@@ -2,7 +2,7 @@
 
 mod stage;
 
-use nephele_api::cloud::v1alpha1::{Fault, Scenario};
+use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::conditions;
 use nephele_api::core::{Cluster, Machine};
 use nephele_testkit::objects;
@@ -162,6 +162,83 @@ async fn objects_are_created_changed_and_deleted() {
     let messages: Vec<_> = status(&scenario).steps.into_iter().map(|step| step.message).collect();
     assert_eq!(messages, ["Cluster new is deleted", "there is no Cluster new"]);
     stage.api.eventually_gone::<Cluster>("new").await;
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn clocks_are_changed_and_count_on() {
+    let stage = Stage::start();
+    let cloud = json!({
+        "metadata": { "name": "default", "namespace": "default" },
+        "spec": { "seed": "kept", "clock": { "rate": "2", "steps": 4 } },
+    });
+    stage.api.create(&serde_json::from_value::<SimulatedCloud>(cloud).expect("a SimulatedCloud")).await;
+    let clock = |change: &str| {
+        let mut change: serde_json::Value = serde_json::from_str(change).expect("JSON");
+        change["cloud"] = "default".into();
+        json!({ "clock": change })
+    };
+    stage
+        .scenario(&json!([
+            clock(r#"{"paused": true}"#),
+            { "repeat": 2, "steps": [clock(r#"{"step": 3, "jump": "30s"}"#)] },
+            { "parallel": [
+                { "steps": [clock(r#"{"jump": "1m"}"#)] },
+                { "steps": [clock(r#"{"jump": "1h", "rate": "60"}"#)] },
+            ] },
+        ]))
+        .await;
+    let scenario = stage.phase("Passed").await;
+    let message = "the clock of SimulatedCloud default: steps 10, ahead 60s";
+    assert_eq!(status(&scenario).steps[2].message, message);
+    let cloud = stage.api.get::<SimulatedCloud>("default").await;
+    let expected = json!({ "rate": "60", "paused": true, "steps": 10, "ahead": "3720s" });
+    assert_eq!(serde_json::to_value(&cloud.spec.clock).expect("JSON"), expected);
+    assert_eq!(cloud.spec.seed, "kept");
+    // A clock that was never changed.
+    let fresh = json!({ "metadata": { "name": "fresh", "namespace": "default" }, "spec": {} });
+    stage.api.create(&serde_json::from_value::<SimulatedCloud>(fresh).expect("a SimulatedCloud")).await;
+    let fresh = json!([{ "clock": { "cloud": "fresh", "paused": false } }, { "clock": { "cloud": "fresh", "step": 1 } }]);
+    stage.change(&fresh).await;
+    let of_second = |scenario: &Scenario| status(scenario).phase == "Passed" && phases(scenario).len() == 2;
+    let scenario = stage.api.eventually::<Scenario>("s", "to pass again", of_second).await;
+    assert_eq!(status(&scenario).steps[1].message, "the clock of SimulatedCloud fresh: steps 1");
+    stage.change(&json!([{ "clock": { "cloud": "none", "step": 1 } }])).await;
+    let scenario = stage.phase("Failed").await;
+    assert_eq!(status(&scenario).steps[0].message, "there is no SimulatedCloud none");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_controller_goes_on_with_all_branches_and_rounds() {
+    let stage = Stage::start();
+    stage.machine("demo", "a", "Running").await;
+    let machines =
+        |count: usize| json!({ "machines": { "phase": "Running", "count": count }, "within": "1m" });
+    stage
+        .scenario(&json!([
+            { "name": "both", "parallel": [
+                { "name": "zones", "forEach": ["a", "b"], "steps": [fault("zone-$(item)"), { "expect": machines(2) }] },
+                { "steps": [fault("other"), { "expect": machines(2) }, { "heal": { "fault": "other" } }] },
+            ] },
+            { "heal": { "fault": "zone-a" } },
+        ]))
+        .await;
+    let running = ["Passed", "Running", "Pending", "Pending", "Passed", "Running", "Pending", "Pending"];
+    stage.steps(&running).await;
+    let message = "both/zones/a/step-2: 1 of 1 machines are Running, not 2; 1 more run";
+    let looks = |scenario: &Scenario| status(scenario).conditions[0].message == message;
+    let before = stage.api.eventually::<Scenario>("s", "to look in both branches", looks).await;
+    let stage = stage.kill_and_restart().await;
+    stage.machine("demo", "b", "Running").await;
+    let after = stage.phase("Passed").await;
+    let started = |scenario: &Scenario, index: usize| status(scenario).steps[index].started.clone();
+    for index in [0, 1, 4, 5] {
+        assert_eq!(started(&after, index), started(&before, index));
+    }
+    for name in ["s-zone-a", "s-zone-b", "s-other"] {
+        stage.api.eventually_gone::<Fault>(name).await;
+    }
     stage.stop().await;
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("^https://", "https://extension.example"),
         ("^/", "/"),
         ("^[A-Za-z0-9]([-A-Za-z0-9_.]*", "a"),
+        ("^[A-Za-z0-9][A-Za-z0-9 ", "a"),
         ("^(([A-Za-z0-9][-A-Za-z0-9_.]*)?", "a"),
     ];
     samples.into_iter().find(|(part, _)| pattern.contains(part)).map(|(_, sample)| sample)
@@ -91,9 +92,19 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         | "exactly one of expiresIn and expired has to be set"
         | "exactly one of noBackends, wrongBackends and reset has to be set" => json!({}),
         "flap.up and flap.down must be at least 1s" => json!({"up": "999ms", "down": "1s"}),
-        "exactly one action has to be set" | "exactly one of count, atLeast and atMost has to be set" => {
+        "exactly one action has to be set"
+        | "exactly one action, parallel or steps has to be set"
+        | "exactly one of count, atLeast and atMost has to be set" => {
             json!({})
         }
+        "there can be at most 100 steps, with those of each branch and each round" => {
+            json!({"steps": [{"repeat": 51, "steps": [{"say": "a"}, {"say": "b"}]}]})
+        }
+        "steps has to be set with repeat or forEach, and only then" => json!({"say": "a", "repeat": 2}),
+        "only one of repeat and forEach can be set" => {
+            json!({"repeat": 2, "forEach": ["a"], "steps": [{"say": "a"}]})
+        }
+        "one of rate, paused, step and jump has to be set" => json!({"cloud": "a"}),
         "exactly one of cluster, machines and object has to be set" => {
             json!({"within": "1s", "during": "1s"})
         }

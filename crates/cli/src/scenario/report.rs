@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStep, StepStatus};
+use nephele_api::cloud::v1alpha1::{Scenario, StepStatus};
+use nephele_scenario::claims;
 
 use super::follow::{seconds, took};
 use crate::access::AccessArgs;
@@ -84,12 +85,12 @@ pub(super) fn junit(scenario: &Scenario) -> String {
     let status = scenario.status.clone().unwrap_or_default();
     let name = escaped(&scenario.name_any());
     let (mut cases, mut failures, mut errors, mut skipped) = (String::new(), 0, 0, 0);
+    let claims = claims(&scenario.spec);
     for (index, step) in status.steps.iter().enumerate() {
         let message = escaped(&step.message);
-        let is_claim = |step: &ScenarioStep| step.expect.is_some() || step.never.is_some();
         let content = match step.phase.as_str() {
             "Passed" => format!("<system-out>{message}</system-out>"),
-            "Failed" if scenario.spec.steps.get(index).is_some_and(is_claim) => {
+            "Failed" if claims.get(index) == Some(&true) => {
                 failures += 1;
                 format!("<failure message=\"{message}\"/>")
             }
@@ -200,13 +201,44 @@ step-3   Skipped   -
 "
         );
         let mut needed = failed();
-        needed.spec.steps[1].wait = needed.spec.steps[1].expect.take();
+        let action = &mut needed.spec.steps[1].action;
+        action.wait = action.expect.take();
         assert!(junit(&needed).contains("failures=\"0\" errors=\"1\""));
         let condition = json!({ "type": "Passed", "status": "False", "reason": "InvalidConfiguration",
             "message": "spec.steps: must be 1", "lastTransitionTime": "2026-03-04T05:06:07Z" });
         let invalid = scenario(&json!([]), &json!({ "phase": "Failed", "conditions": [condition] }));
         assert!(junit(&invalid).contains("<error message=\"spec.steps: must be 1\"/>"));
         assert_eq!(table(&invalid), "Scenario zone: Failed: spec.steps: must be 1\n");
+    }
+
+    #[test]
+    fn each_step_of_each_round_has_its_own_line() {
+        let sight = json!({ "cluster": "demo", "condition": "Available", "within": "1s" });
+        let step = |name: &str, phase: &str, message: &str| json!({ "name": name, "phase": phase, "message": message });
+        let scenario = scenario(
+            &json!([{ "name": "each", "forEach": ["a", "b"], "steps": [{ "say": "$(item)" }, { "expect": sight }] }]),
+            &json!({ "phase": "Failed", "steps": [
+                step("each/a/step-1", "Passed", "a"), step("each/a/step-2", "Failed", "it is False"),
+                step("each/b/step-1", "Skipped", ""), step("each/b/step-2", "Skipped", ""),
+            ] }),
+        );
+        assert_eq!(
+            table(&scenario),
+            "\
+Scenario zone: Failed
+STEP            PHASE     TOOK   MESSAGE
+each/a/step-1   Passed    -      a
+each/a/step-2   Failed    -      it is False
+each/b/step-1   Skipped   -
+each/b/step-2   Skipped   -
+"
+        );
+        let junit = junit(&scenario);
+        assert!(junit.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""), "{junit}");
+        assert!(
+            junit.contains("name=\"each/a/step-2\" time=\"0.000\"><failure message=\"it is False\"/>"),
+            "{junit}"
+        );
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod tests {
         }
         std::fs::write(&file, format!("{head}metadata: {{name: a}}\nspec: {{steps: [{{say: hello}}]}}\n"))
             .expect("written");
-        assert_eq!(read(&file).expect("a Scenario").spec.steps[0].say, "hello");
+        assert_eq!(read(&file).expect("a Scenario").spec.steps[0].action.say, "hello");
     }
 
     #[tokio::test]

@@ -1,11 +1,12 @@
 //! Scenarios in a world that is a few maps: they end the same wherever they are interrupted.
 
-use std::collections::BTreeSet;
-
 use kube::core::GroupVersionKind;
+use nephele_api::cloud::v1alpha1::{CloudClockStatus, ScenarioSpec};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::validate::validate;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).expect("in range")
@@ -17,7 +18,7 @@ fn seconds(number: u64) -> Duration {
 
 /// What is seen from this second of the world on.
 fn sight(from: u64) -> Sight {
-    Sight::Cluster { name: from.to_string(), condition: "Available".into(), status: "True".into() }
+    Sight::Cluster { name: format!("c{from}"), condition: "Available".into(), status: "True".into() }
 }
 
 fn change(name: &str) -> Change {
@@ -25,17 +26,18 @@ fn change(name: &str) -> Change {
     Change::Replicas { kind, name: name.into(), replicas: 3 }
 }
 
-/// One step in each group.
+/// One step after the other.
 fn script(actions: impl IntoIterator<Item = Action>) -> Script {
-    grouped(actions.into_iter().map(|action| vec![action]))
+    let steps = actions.into_iter().enumerate();
+    let step =
+        |(index, action)| Step { name: "step".into(), after: (0..index).rev().take(1).collect(), action };
+    Script { steps: steps.map(step).collect() }
 }
 
-fn grouped(groups: impl IntoIterator<Item = Vec<Action>>) -> Script {
-    let groups = groups.into_iter().enumerate();
-    let steps = groups.flat_map(|(group, actions)| {
-        actions.into_iter().map(move |action| Step { name: "step".into(), group, action })
-    });
-    Script { steps: steps.collect() }
+/// The script of a spec.
+fn read(steps: &Value) -> Script {
+    let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
+    validate("default", "s", &spec).unwrap_or_else(|error| panic!("{error}: {steps}"))
 }
 
 fn fault(name: &str, lasts: Option<u64>) -> Action {
@@ -48,10 +50,16 @@ struct World {
     now: Duration,
     /// When each Fault was created.
     faults: BTreeMap<String, Duration>,
+    /// The only clock, as it is set.
+    clock: CloudClock,
+    /// When it was last set, and how it was before.
+    clock_before: Option<(Duration, CloudClock)>,
     stored: Option<ScenarioStatus>,
     generation: i64,
     /// Everything that was done, as text.
     done: BTreeSet<String>,
+    /// The steps for which something was done, in this order.
+    acted: Vec<usize>,
 }
 
 /// Where the process stops.
@@ -76,14 +84,24 @@ impl World {
                 SeenFault { is_ours: true, is_going: false, phase: phase.into(), message: String::new() },
             )
         });
-        let looks =
-            sights(script, self.generation, self.stored.as_ref()).into_iter().map(|(index, sight)| {
-                let Sight::Cluster { name, .. } = sight else { panic!("all sights are of Clusters") };
-                let is_met = self.now >= seconds(name.parse().expect("a number"));
-                let message = format!("seen at {}", self.now.as_secs());
-                (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
-            });
-        Seen { faults: faults.collect(), looks: looks.collect() }
+        let Wants { sights, clocks } = wants(script, self.generation, self.stored.as_ref());
+        let looks = sights.into_iter().map(|(index, sight)| {
+            let Sight::Cluster { name, .. } = sight else { panic!("all sights are of Clusters") };
+            let is_met = self.now >= seconds(name[1..].parse().expect("a number"));
+            let message = format!("seen at {}", self.now.as_secs());
+            (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
+        });
+        let clocks = clocks.into_iter().map(|cloud| (cloud.to_owned(), self.seen_clock()));
+        Seen { faults: faults.collect(), looks: looks.collect(), clocks: clocks.collect() }
+    }
+
+    /// It takes a second until a clock is in force.
+    fn seen_clock(&self) -> SeenClock {
+        let before = self.clock_before.as_ref().filter(|(set, _)| self.now < *set + seconds(1));
+        let CloudClock { rate, paused, steps, ahead } =
+            before.map_or(&self.clock, |(_, clock)| clock).clone();
+        let in_force = CloudClockStatus { rate, paused, steps, ahead, since: None, time: None };
+        SeenClock::Read { version: String::new(), set: self.clock.clone(), in_force: Some(in_force) }
     }
 
     fn act(&mut self, deed: &Deed) -> Ending {
@@ -94,6 +112,17 @@ impl World {
             }
             Deed::DeleteFault { name } => {
                 self.faults.remove(name);
+            }
+            Deed::SetClock { clock: CloudClock { rate, paused, steps, ahead }, .. } => {
+                self.clock_before = Some((self.now, self.clock.clone()));
+                if !rate.is_empty() {
+                    self.clock.rate.clone_from(rate);
+                }
+                self.clock.paused = paused.or(self.clock.paused);
+                self.clock.steps = steps.or(self.clock.steps);
+                if !ahead.is_empty() {
+                    self.clock.ahead.clone_from(ahead);
+                }
             }
             Deed::Change(Change::Replicas { name, .. }) if name == "refused" => {
                 return Ending::Refused("it may not".into());
@@ -114,6 +143,11 @@ impl World {
             if let Some(step) = act.step {
                 let stored = &self.stored.as_ref().expect("a stored status").steps[step];
                 assert_eq!((stored.phase.as_str(), stored.started.is_some()), ("Running", true));
+                if let Deed::SetClock { .. } = act.deed {
+                    assert_eq!(stored.clock, next.status.steps[step].clock);
+                    assert!(stored.clock.is_some());
+                }
+                self.acted.push(step);
             }
             let ending = self.act(&act.deed);
             next.settle(&act, &ending, self.now());
@@ -148,34 +182,125 @@ fn phases(status: &ScenarioStatus) -> Vec<&str> {
     status.steps.iter().map(|step| step.phase.as_str()).collect()
 }
 
-fn action() -> impl Strategy<Value = Action> {
+/// Steps that belong together, as they are written. `#` stands for what makes the name of a Fault its own.
+fn unit() -> impl Strategy<Value = Vec<Value>> {
+    let one = |step: Value| vec![step];
+    let sight = |from: u64| json!({ "cluster": format!("c{from}"), "condition": "Available" });
+    let timed = move |name: &str, field: &str, from: u64, length: u64| {
+        let mut looked = sight(from);
+        looked[field] = format!("{length}s").into();
+        vec![json!({ name: looked })]
+    };
+    let fault = json!({ "name": "f#", "spec": { "effect": { "freeze": {} } } });
+    let brief = fault.clone();
     prop_oneof![
-        3 => (0u64..30, 0u64..20).prop_map(|(from, within)| Action::Expect {
-            sight: sight(from), within: seconds(within),
+        8 => (0u64..60, 60u64..90).prop_map(move |(from, within)| timed("expect", "within", from, within)),
+        1 => (0u64..60, 0u64..40).prop_map(move |(from, within)| timed("expect", "within", from, within)),
+        1 => (90u64..900, 0u64..20).prop_map(move |(from, during)| timed("never", "during", from, during)),
+        4 => Just(vec![json!({ "fault": fault.clone() }), json!({ "pause": "3s" }), json!({ "heal": { "fault": "f#" } })]),
+        2 => (0u64..9).prop_map(move |lasts| {
+            let mut fault = brief.clone();
+            fault["for"] = format!("{lasts}s").into();
+            one(json!({ "fault": fault }))
         }),
-        1 => (10u64..60, 0u64..20).prop_map(|(from, during)| Action::Never {
-            sight: sight(from), during: seconds(during),
+        6 => (1i64..4, 0u64..9).prop_map(move |(step, jump)| {
+            one(json!({ "clock": { "cloud": "default", "step": step, "jump": format!("{jump}s") } }))
         }),
-        2 => proptest::option::of(0u64..9).prop_map(|lasts| fault("", lasts)),
-        1 => (0u8..4).prop_map(|name| Action::Heal { fault: format!("fault-{name}") }),
-        1 => (0u8..6).prop_map(|name| Action::Change(change(if name == 0 { "refused" } else { "workers" }))),
-        1 => (0u64..9).prop_map(|length| Action::Pause(seconds(length))),
-        1 => Just(Action::Say("hello".into())),
+        2 => (0u8..2).prop_map(move |paused| {
+            one(json!({ "clock": { "cloud": "default", "paused": paused == 0, "rate": "7" } }))
+        }),
+        2 => (0u8..40).prop_map(move |name| {
+            let name = if name == 0 { "refused" } else { "workers" };
+            one(json!({ "scale": { "kind": "MachineDeployment", "name": name, "replicas": 3 } }))
+        }),
+        2 => (0u64..9).prop_map(move |length| one(json!({ "pause": format!("{length}s") }))),
+        2 => Just(one(json!({ "say": "round $(index)" }))),
     ]
 }
 
-/// Scripts as validation leaves them: each Fault is created once.
-fn scripts() -> impl Strategy<Value = Script> {
-    let groups = proptest::collection::vec(proptest::collection::vec(action(), 1..4), 1..6);
-    groups.prop_map(|groups| {
-        let mut script = grouped(groups);
-        for (index, step) in script.steps.iter_mut().enumerate() {
-            if let Action::Fault { name, .. } = &mut step.action {
-                *name = format!("fault-{index}");
+/// How often the steps of a branch or a step run.
+#[derive(Debug, Clone, Copy)]
+enum Rounds {
+    Once,
+    Repeat(usize),
+    ForEach(usize),
+}
+
+fn rounds() -> impl Strategy<Value = Rounds> {
+    prop_oneof![
+        Just(Rounds::Once),
+        (1usize..4).prop_map(Rounds::Repeat),
+        (1usize..4).prop_map(Rounds::ForEach),
+    ]
+}
+
+/// The steps of a branch, and how often they run.
+fn branch() -> impl Strategy<Value = (Rounds, Vec<Value>)> {
+    let steps = proptest::collection::vec(unit(), 1..3).prop_map(|units| units.concat());
+    (rounds(), steps)
+}
+
+/// A spec and, for each of its steps in the order of the status: the number of the step in the spec, of its branch, and its place
+/// there. This says which steps come before which.
+#[derive(Debug, Clone)]
+struct Drawn {
+    spec: Value,
+    places: Vec<(usize, usize, usize)>,
+}
+
+impl Drawn {
+    fn of(steps: Vec<Vec<(Rounds, Vec<Value>)>>) -> Self {
+        let (mut spec, mut places, mut names) = (Vec::new(), Vec::new(), 0);
+        for (number, branches) in steps.into_iter().enumerate() {
+            let is_parallel = branches.len() > 1;
+            let mut made = Vec::new();
+            for (branch, (rounds, mut steps)) in branches.into_iter().enumerate() {
+                let rounds = match rounds {
+                    // A step without branches has steps only in rounds.
+                    Rounds::Once if !is_parallel => Rounds::Repeat(1),
+                    rounds => rounds,
+                };
+                for step in &mut steps {
+                    let is_fault = step.get("fault").is_some();
+                    names += usize::from(is_fault);
+                    let suffix = match rounds {
+                        Rounds::Once => format!("{names}"),
+                        Rounds::Repeat(_) => format!("{names}-$(index)"),
+                        Rounds::ForEach(_) => format!("{names}-$(item)"),
+                    };
+                    for name in ["/fault/name", "/heal/fault"] {
+                        if let Some(name) = step.pointer_mut(name) {
+                            *name = format!("f{suffix}").into();
+                        }
+                    }
+                }
+                let (times, field) = match rounds {
+                    Rounds::Once => (1, json!({})),
+                    Rounds::Repeat(times) => (times, json!({ "repeat": times })),
+                    Rounds::ForEach(times) => (times, json!({ "forEach": (&["a", "b", "c"][..times]) })),
+                };
+                places.extend((0..steps.len() * times).map(|place| (number, branch, place)));
+                let mut written = field;
+                written["steps"] = steps.into();
+                made.push(written);
             }
+            spec.push(if is_parallel { json!({ "parallel": made }) } else { made.remove(0) });
         }
-        script
-    })
+        Self { spec: spec.into(), places }
+    }
+
+    /// Whether a step has to be over before another one begins.
+    fn is_before(&self, earlier: usize, later: usize) -> bool {
+        let ((step, branch, place), (other_step, other_branch, other_place)) =
+            (self.places[earlier], self.places[later]);
+        step < other_step || (step == other_step && branch == other_branch && place < other_place)
+    }
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let step = proptest::collection::vec(branch(), 1..4);
+    let steps = proptest::collection::vec(step, 1..4).prop_map(Drawn::of);
+    steps.prop_filter("too many steps", |drawn| drawn.places.len() <= 100)
 }
 
 fn stops() -> impl Strategy<Value = Vec<Stop>> {
@@ -187,37 +312,67 @@ fn stops() -> impl Strategy<Value = Vec<Stop>> {
     proptest::collection::vec(stop, 0..60)
 }
 
+/// The sum of the steps of clocks, and of their jumps in seconds, over steps in one of these phases.
+fn counted(script: &Script, status: &ScenarioStatus, phases: &[&str]) -> (i64, u64) {
+    let steps = script.steps.iter().zip(&status.steps);
+    let clocks = steps.filter_map(|(step, status)| match &step.action {
+        Action::Clock(change) if phases.contains(&status.phase.as_str()) => Some(change),
+        _ => None,
+    });
+    clocks.fold((0, 0), |(steps, ahead), change| {
+        (steps + change.step.unwrap_or(0), ahead + change.jump.unwrap_or_default().as_secs())
+    })
+}
+
 proptest! {
     #[test]
-    fn an_interrupted_scenario_ends_as_if_nothing_had_happened(script in scripts(), stops in stops()) {
+    fn an_interrupted_scenario_ends_as_if_nothing_had_happened(drawn in drawn(), stops in stops()) {
+        let script = read(&drawn.spec);
         let (mut calm, mut interrupted) = (World::default(), World::default());
         let expected = calm.run(&script, &[]);
         let stops: Vec<_> = stops.into_iter().map(|stop| (stop, 0)).collect();
         prop_assert_eq!(interrupted.run(&script, &stops), expected);
-        prop_assert_eq!(interrupted.done, calm.done);
+        prop_assert_eq!(&interrupted.done, &calm.done);
+        prop_assert_eq!(&interrupted.clock, &calm.clock, "nothing is set twice");
         prop_assert_eq!((interrupted.faults.len(), calm.faults.len()), (0, 0), "all Faults are healed");
     }
 
     /// Also when the process is away for longer than anything may take.
     #[test]
-    fn steps_run_in_order_and_keep_their_deadlines(
-        script in scripts(),
+    fn steps_run_once_in_order_and_keep_their_deadlines(
+        drawn in drawn(),
         stops in stops(),
         away in proptest::collection::vec(0u64..40, 60),
     ) {
+        let script = read(&drawn.spec);
+        prop_assert_eq!(script.steps.len(), drawn.places.len());
         let mut world = World::default();
+        let is_calm = stops.iter().all(|stop| *stop == Stop::Nowhere);
         let stops: Vec<_> = stops.into_iter().zip(away).collect();
         let status = world.run(&script, &stops);
         let has_failed = status.steps.iter().any(|step| step.phase == "Failed");
         prop_assert_eq!(status.phase.as_str(), if has_failed { "Failed" } else { "Passed" });
+        let ends: &[_] = if has_failed { &["Passed", "Failed", "Skipped"] } else { &["Passed"] };
+        prop_assert!(status.steps.iter().all(|step| ends.contains(&step.phase.as_str())));
         prop_assert!(world.faults.is_empty());
-        for (step, was) in script.steps.iter().zip(&status.steps) {
+        let acted: BTreeSet<_> = world.acted.iter().collect();
+        prop_assert!(!is_calm || acted.len() == world.acted.len(), "a step has acted twice: {:?}", world.acted);
+        // What a step that was over has counted is there, and nothing that has not begun.
+        let clock = (world.clock.steps.unwrap_or(0), nephele_go_duration::parse(&world.clock.ahead).map_or(0, |ahead| ahead.as_secs()));
+        let (least, most) = (counted(&script, &status, &["Passed"]), counted(&script, &status, ends));
+        prop_assert!(least.0 <= clock.0 && clock.0 <= most.0 && least.1 <= clock.1 && clock.1 <= most.1);
+        for (index, (step, was)) in script.steps.iter().zip(&status.steps).enumerate() {
             let (started, finished) = (was.started.as_ref().map(|time| time.0), was.finished.as_ref().map(|time| time.0));
-            let earlier = script.steps.iter().zip(&status.steps).filter(|(other, _)| other.group < step.group);
-            for (_, before) in earlier {
-                if let Some(started) = started {
+            for (other, before) in status.steps.iter().enumerate() {
+                if let Some(started) = started.filter(|_| drawn.is_before(other, index)) {
                     prop_assert_eq!(before.phase.as_str(), "Passed");
                     prop_assert!(before.finished.as_ref().is_some_and(|finished| finished.0 <= started));
+                }
+                // Branches begin together.
+                let ((number, _, place), (other_number, _, other_place)) = (drawn.places[index], drawn.places[other]);
+                let is_clock = [step, &script.steps[other]].iter().any(|step| matches!(step.action, Action::Clock(_)));
+                if number == other_number && (place, other_place) == (0, 0) && !is_clock {
+                    prop_assert_eq!(&was.started, &before.started);
                 }
             }
             let (Some(started), Some(finished)) = (started, finished) else { continue };
@@ -245,6 +400,76 @@ fn what_comes_after_a_failed_step_is_skipped_and_its_faults_are_healed() {
     assert_eq!(status.steps[1].message, "seen at 7");
     assert!(world.faults.is_empty() && world.done.iter().all(|deed| !deed.contains("workers")));
     assert_eq!(status.finish_time, Some(MicroTime(at(7))));
+}
+
+#[test]
+fn when_a_branch_fails_the_others_stop_where_they_are() {
+    let script = read(&json!([
+        { "parallel": [
+            { "steps": [{ "pause": "3s" }, { "expect": { "cluster": "c100", "condition": "Available", "within": "2s" } }] },
+            { "steps": [{ "say": "a" }, { "pause": "1h" }, { "say": "never said" }] },
+        ] },
+        { "say": "never said" },
+    ]));
+    let mut world = World::default();
+    let status = world.run(&script, &[]);
+    assert_eq!(phases(&status), ["Passed", "Failed", "Passed", "Skipped", "Skipped", "Skipped"]);
+    assert_eq!((status.phase.as_str(), status.finish_time), ("Failed", Some(MicroTime(at(5)))));
+    assert_eq!(world.done.into_iter().collect::<Vec<_>>(), ["Say(\"a\")"]);
+}
+
+#[test]
+fn changes_of_one_clock_wait_for_each_other_and_others_do_not() {
+    let clock = |cloud: &str| json!({ "steps": [{ "clock": { "cloud": cloud, "step": 2 } }] });
+    let script = read(&json!([{ "parallel": [clock("a"), clock("a"), clock("b")] }]));
+    let mut world = World::default();
+    world.round(&script, Stop::Nowhere);
+    assert_eq!(phases(world.stored.as_ref().expect("a status")), ["Running", "Pending", "Running"]);
+}
+
+#[test]
+fn a_clock_is_set_once_its_count_is_stored_and_passes_when_that_is_in_force() {
+    let script = read(&json!([{ "clock": { "cloud": "default", "step": 2, "jump": "1m", "paused": true } }]));
+    let clock = CloudClock { steps: Some(5), ..CloudClock::default() };
+    let mut world = World { clock, ..World::default() };
+    for stop in [Stop::Nowhere, Stop::Nowhere, Stop::BeforeItWrites] {
+        world.round(&script, stop);
+    }
+    let wanted =
+        CloudClock { paused: Some(true), steps: Some(7), ahead: "60s".into(), ..CloudClock::default() };
+    let of_step = |world: &World| world.stored.as_ref().expect("a status").steps[0].clone();
+    assert_eq!((&world.clock, of_step(&world).clock), (&wanted, Some(wanted.clone())));
+    // The manager that comes next sees its own count and does not count on.
+    let status = world.run(&script, &[]);
+    let message = "the clock of SimulatedCloud default: paused true, steps 7, ahead 60s";
+    assert_eq!((status.phase.as_str(), status.steps[0].message.as_str()), ("Passed", message));
+    assert_eq!((&world.clock, world.acted.len()), (&wanted, 1));
+    assert_eq!(status.finish_time, Some(MicroTime(at(1))));
+}
+
+#[test]
+fn a_clock_that_cannot_be_set_fails_the_step() {
+    let script = read(&json!([{ "clock": { "cloud": "default", "rate": "10" } }]));
+    let set = CloudClock::default();
+    let read = |in_force| SeenClock::Read { version: "1".into(), set: set.clone(), in_force };
+    let known = Some(CloudClockStatus::default());
+    for (seen, second, phase, message) in [
+        (SeenClock::Missing, 1, "Failed", "there is no SimulatedCloud default"),
+        (SeenClock::Refused("no".into()), 1, "Failed", "no"),
+        (SeenClock::Unclear("busy".into()), 59, "Running", "busy"),
+        (SeenClock::Unclear("busy".into()), 60, "Failed", "busy"),
+        (read(None), 29, "Running", "SimulatedCloud default has no status yet"),
+        (read(None), 30, "Failed", "SimulatedCloud default has no status; does its manager run?"),
+        (read(known.clone()), 59, "Running", ""),
+        (read(known), 60, "Failed", "SimulatedCloud default was not given this clock in time: rate 10"),
+    ] {
+        let mut stored = plan(&script, 0, None, &Seen::default(), at(0)).status;
+        stored.steps[0].clock = Some(CloudClock { rate: "10".into(), ..CloudClock::default() });
+        let seen = Seen { clocks: [("default".to_owned(), seen)].into(), ..Seen::default() };
+        let next = plan(&script, 0, Some(&stored), &seen, at(second));
+        let step = &next.status.steps[0];
+        assert_eq!((step.phase.as_str(), step.message.as_str()), (phase, message));
+    }
 }
 
 #[test]

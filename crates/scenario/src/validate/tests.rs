@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use nephele_api::cloud::v1alpha1::Scenario;
 use serde_json::{Value, json};
 
@@ -29,8 +31,8 @@ fn steps_have_names_numbers_and_one_action_each() {
         { "say": "hello" },
     ]))
     .expect("valid");
-    let names: Vec<_> = script.steps.iter().map(|step| (step.name.as_str(), step.group)).collect();
-    assert_eq!(names[..3], [("up", 0), ("step-2", 1), ("step-3", 2)]);
+    let names: Vec<_> = script.steps.iter().map(|step| (step.name.as_str(), step.after.as_slice())).collect();
+    assert_eq!(names[..3], [("up", [].as_slice()), ("step-2", &[0]), ("step-3", &[1])]);
     let actions: Vec<_> = script.steps.into_iter().map(|step| step.action).collect();
     let minutes = |number: u64| Duration::from_secs(60 * number);
     let sight = Sight::Cluster { name: "demo".into(), condition: "Available".into(), status: "True".into() };
@@ -68,8 +70,11 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
     };
     let long = |step: Value| Value::from(vec![step; 101]);
     let cases = [
-        (json!([]), "spec.steps: must be 1 to 100 steps, not 0"),
-        (long(json!({ "pause": "1s" })), "spec.steps: must be 1 to 100 steps, not 101"),
+        (json!([]), "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 0"),
+        (
+            long(json!({ "pause": "1s" })),
+            "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 101",
+        ),
         (json!([{ "say": "a" }, {}]), "spec.steps[1]: must have an action, such as wait or fault"),
         (
             json!([{ "say": "a", "pause": "1s" }]),
@@ -108,6 +113,47 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
         (
             json!([fault("a"), fault("a")]),
             "spec.steps[1].fault.name: \"a\" must be another name; an earlier step has a Fault of this one",
+        ),
+        (
+            json!([{ "repeat": 2, "steps": [fault("a")] }]),
+            "spec.steps[0].steps[0].fault.name: \"a\" must be another name; an earlier step has a Fault of this one; \
+             $(index) in it is the number of the round",
+        ),
+        (
+            json!([{ "parallel": [{ "steps": [fault("a")] }, { "steps": [fault("a")] }] }]),
+            "spec.steps[0].parallel[1].steps[0].fault.name: \"a\" must be another name; an earlier step has a Fault of this one",
+        ),
+        (
+            json!([{ "forEach": ["a b"], "steps": [fault("of-$(item)")] }]),
+            "spec.steps[0].steps[0].fault.name: \"of-a b\" must be 1 to 63 of a-z, 0-9 and -, with no - at its ends",
+        ),
+        (
+            json!([{ "parallel": [{ "steps": [fault("a")] }, { "steps": [{ "heal": { "fault": "a" } }] }] }]),
+            "spec.steps[0].parallel[1].steps[0].heal.fault: \"a\" must be the name of a Fault of an earlier step",
+        ),
+        (
+            json!([{ "forEach": ["1m", "soon"], "steps": [{ "pause": "$(item)" }] }]),
+            "spec.steps[0].steps[0].pause: \"soon\" must be a duration such as 300ms, 20s or 1m30s",
+        ),
+        (
+            json!([{ "clock": { "cloud": "a" } }]),
+            "spec.steps[0].clock: must have one of rate, paused, step and jump",
+        ),
+        (
+            json!([{ "clock": { "paused": true } }]),
+            "spec.steps[0].clock.cloud: must be the name of a SimulatedCloud",
+        ),
+        (
+            json!([{ "clock": { "cloud": "a", "rate": "1e3" } }]),
+            "spec.steps[0].clock.rate: \"1e3\" must be a decimal number from 0.01 to 1000",
+        ),
+        (
+            json!([{ "clock": { "cloud": "a", "step": 1001 } }]),
+            "spec.steps[0].clock.step: 1001 must be 1 to 1000",
+        ),
+        (
+            json!([{ "clock": { "cloud": "a", "jump": "-1s" } }]),
+            "spec.steps[0].clock.jump: \"-1s\" must not be negative",
         ),
         (
             json!([{ "heal": { "fault": "a" } }, fault("a")]),
@@ -165,24 +211,38 @@ fn a_wrong_selector_is_told() {
     }
 }
 
+/// A Fault of any branch can be healed after the branches, and each round has its own.
+#[test]
+fn faults_of_branches_and_rounds_are_healed_by_later_steps() {
+    let heal = |name: &str| json!({ "heal": { "fault": name } });
+    let script = read(&json!([
+        { "parallel": [
+            { "forEach": ["a", "b"], "steps": [fault("zone-$(item)"), heal("zone-$(item)")] },
+            { "steps": [fault("other")] },
+        ] },
+        { "repeat": 2, "steps": [fault("round-$(index)")] },
+        heal("other"),
+        heal("round-1"),
+    ]))
+    .expect("valid");
+    let names: Vec<_> = script.fault_names().collect();
+    let expected = ["demo-zone-a", "demo-zone-b", "demo-other", "demo-round-1", "demo-round-2"];
+    assert_eq!(names, expected);
+}
+
 /// The scenarios that users start with.
 #[test]
 fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
-    let library = [
-        include_str!("../../../../config/scenarios/api-server-errors.yaml"),
-        include_str!("../../../../config/scenarios/expired-certificates.yaml"),
-        include_str!("../../../../config/scenarios/quota.yaml"),
-        include_str!("../../../../config/scenarios/silent-machine.yaml"),
-        include_str!("../../../../config/scenarios/zone-loss.yaml"),
-        include_str!("../../../../config/samples/scenario.yaml"),
-    ];
-    for text in library {
-        let written: Value = serde_yaml_ng::from_str(text).expect("YAML");
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    let library = std::fs::read_dir(config.join("scenarios")).expect("a folder");
+    let files =
+        library.map(|file| file.expect("a file").path()).chain([config.join("samples/scenario.yaml")]);
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let written: Value = serde_yaml_ng::from_str(&text).expect("YAML");
         let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
         let name = object.metadata.name.clone().expect("a name");
-        let script =
-            validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(script.steps.len(), object.spec.steps.len());
+        validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(serde_json::to_value(&object).expect("JSON"), written, "{name}");
     }
 }

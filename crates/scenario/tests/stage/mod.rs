@@ -1,4 +1,4 @@
-//! A management API with the controller of Scenarios, and a cloud that takes all Faults at once.
+//! A management API with the controller of Scenarios, and a cloud that takes all Faults and clocks at once.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
+use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, ScenarioStatus, SimulatedCloud};
 use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
 use nephele_scenario::Settings;
 use nephele_testkit::ManagementApi;
@@ -73,7 +73,7 @@ impl Stage {
         let run = nephele_scenario::run(client, services, settings, shutdown.clone());
         let controller =
             tokio::spawn(async move { run.await.expect("the controller runs until it shall stop") });
-        let cloud = tokio::spawn(take_faults(api.clone()));
+        let cloud = tokio::spawn(play_cloud(api.clone()));
         Self { api, shutdown, controller, cloud }
     }
 
@@ -173,14 +173,32 @@ impl Stage {
     }
 }
 
-/// Plays the cloud: each Fault is in force as soon as it is seen.
-async fn take_faults(api: ManagementApi) {
+/// Plays the cloud: each Fault and each clock is in force as soon as it is seen.
+async fn play_cloud(api: ManagementApi) {
     loop {
         let faults = api.api::<Fault>().list(&ListParams::default()).await.expect("a list");
         for fault in faults.into_iter().filter(|fault| fault.status.is_none()) {
             let patch = kube::api::Patch::Merge(json!({ "status": { "phase": "Active" } }));
             // It may be gone by now.
             let _ = api.api::<Fault>().patch_status(&fault.name_any(), &Default::default(), &patch).await;
+        }
+        let clouds = api.api::<SimulatedCloud>().list(&ListParams::default()).await.expect("a list");
+        for cloud in clouds {
+            let set = serde_json::to_value(&cloud.spec.clock).expect("JSON");
+            let in_force = cloud.status.as_ref().and_then(|status| status.clock.as_ref());
+            if in_force.map(|clock| serde_json::to_value(clock).expect("JSON")) != Some(set.clone()) {
+                // A clock that was never changed is not in the status.
+                let is_changed = cloud.spec.clock != CloudClock::default();
+                let status = json!({ "zones": 0, "clock": is_changed.then_some(set) });
+                if cloud.status.is_some() && !is_changed {
+                    continue;
+                }
+                let patch = kube::api::Patch::Merge(json!({ "status": status }));
+                let _ = api
+                    .api::<SimulatedCloud>()
+                    .patch_status(&cloud.name_any(), &Default::default(), &patch)
+                    .await;
+            }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

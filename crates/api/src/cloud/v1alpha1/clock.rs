@@ -8,7 +8,7 @@ use crate::schema;
 use crate::start_up::DURATION_PATTERN;
 
 /// A decimal number from 0.01 to 1000.
-const RATE_PATTERN: &str =
+pub(super) const RATE_PATTERN: &str =
     r"^(0\.0[1-9][0-9]{0,4}|0\.[1-9][0-9]{0,5}|[1-9][0-9]{0,2}(\.[0-9]{1,6})?|1000(\.0{1,6})?)$";
 
 /// How fast time passes for the machines of a cloud: for the stages of their start, their updates in place and their

@@ -25,9 +25,10 @@ pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
 };
 pub use scenario::{
-    Apply, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MANIFESTS_MAX, MachineCount, Never,
-    ObjectField, SCALED_KINDS, SCENARIO_PHASES, STEP_MESSAGE_MAX, STEP_PHASES, STEPS_MAX, Scale, Scenario,
-    ScenarioSpec, ScenarioStatus, ScenarioStep, StepStatus, Upgrade,
+    Apply, BRANCHES_MAX, Branch, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal,
+    INNER_STEPS_MAX, InnerStep, MACHINE_PHASES, MANIFESTS_MAX, MachineCount, Never, ObjectField, ROUNDS_MAX,
+    SCALED_KINDS, SCENARIO_PHASES, STEP_MESSAGE_MAX, STEP_NAME_MAX, STEP_PHASES, STEPS_MAX, Scale, Scenario,
+    ScenarioSpec, ScenarioStatus, ScenarioStep, StepAction, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
     CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,

@@ -2,9 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::clock::{CloudClock, RATE_PATTERN};
 use super::fault::FaultSpec;
 use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
 use crate::schema;
@@ -28,8 +30,18 @@ pub const MACHINE_PHASES: [&str; 9] = [
 ];
 /// The kinds whose replicas a step can set.
 pub const SCALED_KINDS: [&str; 4] = ["MachineDeployment", "KubeadmControlPlane", "MachinePool", "Cluster"];
-/// The most steps of a scenario.
+/// The most steps of a scenario, with those of each branch and each round.
 pub const STEPS_MAX: usize = 100;
+/// The most steps of a branch or a round.
+pub const INNER_STEPS_MAX: usize = 20;
+/// The most branches of a step.
+pub const BRANCHES_MAX: usize = 10;
+/// The most rounds of a step or a branch.
+pub const ROUNDS_MAX: i32 = 100;
+/// The longest name of a step in the status: those of a step, a branch, a round and a step in it, with slashes between them.
+pub const STEP_NAME_MAX: usize = 4 * 63 + 3;
+/// The most steps of a clock at once.
+pub const CLOCK_STEPS_MAX: i64 = 1000;
 /// The longest message of a step, in characters.
 pub const STEP_MESSAGE_MAX: usize = 1024;
 /// The longest manifests of a step, in bytes.
@@ -48,6 +60,18 @@ const CONDITION_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$";
 /// A version of Kubernetes.
 const KUBERNETES_PATTERN: &str =
     r"^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$";
+
+/// A value of forEach.
+const ITEM_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9 ._/:+-]*$";
+/// What a text of a step in a branch or a round may have in it, whatever its own pattern is.
+const VARIABLE_PATTERN: &str = r"\$\((item|index)\)";
+
+/// How many steps a scenario has, with those of each branch and each round.
+const STEPS_SUM: &str = "self.steps.map(step, \
+     has(step.parallel) ? step.parallel.map(branch, size(branch.steps) * \
+     (has(branch.repeat) ? branch.repeat : has(branch.forEach) ? size(branch.forEach) : 1)).sum() : \
+     has(step.steps) ? size(step.steps) * \
+     (has(step.repeat) ? step.repeat : has(step.forEach) ? size(step.forEach) : 1) : 1).sum() <= 100";
 
 /// What happens in a namespace, step by step, and what has to be seen there.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,30 +105,118 @@ const KUBERNETES_PATTERN: &str =
     )
 )]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["steps"]))]
+#[schemars(extend("required" = ["steps"], "x-kubernetes-validations" = [
+    json!({
+        "rule": STEPS_SUM,
+        "message": "there can be at most 100 steps, with those of each branch and each round",
+        "fieldPath": ".steps",
+    }),
+]))]
 pub struct ScenarioSpec {
-    /// The steps, in order. A step begins when the one before it has passed. When a step fails, those after it are
-    /// skipped.
+    /// The steps, in order. A step begins when the one before it has passed. When a step fails, all others that are not
+    /// over are skipped. There are at most 100, with those of each branch and each round.
     #[schemars(length(min = 1, max = STEPS_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<ScenarioStep>,
 }
 
-/// A step: exactly one action.
+/// A step: exactly one action, or other steps at the same time, or a list of steps several times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
-        "[has(self.wait), has(self.expect), has(self.never), has(self.fault), has(self.heal), has(self.scale), \
-         has(self.upgrade), has(self.apply), has(self.delete), has(self.pause), has(self.say)].filter(set, set).size() == 1",
-        "exactly one action has to be set",
+        "[has(self.wait), has(self.expect), has(self.never), has(self.fault), has(self.heal), has(self.clock), \
+         has(self.scale), has(self.upgrade), has(self.apply), has(self.delete), has(self.pause), has(self.say), \
+         has(self.parallel), has(self.steps)].filter(set, set).size() == 1",
+        "exactly one action, parallel or steps has to be set",
     ),
+    schema::rule(
+        "has(self.steps) == (has(self.repeat) || has(self.forEach))",
+        "steps has to be set with repeat or forEach, and only then",
+    ),
+    schema::rule(ONE_LOOP, "only one of repeat and forEach can be set"),
 ]))]
 pub struct ScenarioStep {
     /// Its name in the status; by default step- and its number.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub name: String,
+    /// What it does.
+    #[serde(flatten)]
+    pub action: StepAction,
+    /// Branches that run at the same time. The step passes when all have passed. When one fails, the others stop where
+    /// they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 2, max = BRANCHES_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub parallel: Vec<Branch>,
+    /// Runs steps so many times, one round after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = ROUNDS_MAX))]
+    pub repeat: Option<i32>,
+    /// Runs steps once for each of these values, one round after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "items")]
+    pub for_each: Vec<String>,
+    /// The steps of a round, in order, with the fields of other steps but parallel, repeat, forEach and steps. In their texts,
+    /// $(index) is the number of the round, from 1, and $(item) the value of forEach. As in the arguments of a container,
+    /// $$(item) stands for the text $(item).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "inner_steps")]
+    pub steps: Vec<InnerStep>,
+}
+
+/// A branch: steps in order, once or several times.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["steps"], "x-kubernetes-validations" = [
+    schema::rule(ONE_LOOP, "only one of repeat and forEach can be set"),
+]))]
+pub struct Branch {
+    /// Its name in the status; by default branch- and its number. No other branch of the step has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// Runs the steps so many times, one round after the other; by default once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = ROUNDS_MAX))]
+    pub repeat: Option<i32>,
+    /// Runs the steps once for each of these values, one round after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "items")]
+    pub for_each: Vec<String>,
+    /// The steps, in order, with the same fields as those of a round. With repeat or forEach their texts can have $(index)
+    /// and $(item), too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "inner_steps")]
+    pub steps: Vec<InnerStep>,
+}
+
+/// A step of a branch or a round: exactly one action.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "[has(self.wait), has(self.expect), has(self.never), has(self.fault), has(self.heal), has(self.clock), \
+         has(self.scale), has(self.upgrade), has(self.apply), has(self.delete), has(self.pause), has(self.say)]\
+         .filter(set, set).size() == 1",
+        "exactly one action has to be set",
+    ),
+]))]
+pub struct InnerStep {
+    /// Its name in the status; by default step- and its number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// What it does.
+    #[serde(flatten)]
+    pub action: StepAction,
+}
+
+/// What a step does: exactly one of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StepAction {
     /// Waits for what the rest of the scenario needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Expectation>,
@@ -120,6 +232,9 @@ pub struct ScenarioStep {
     /// Deletes a Fault of an earlier step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heal: Option<Heal>,
+    /// Changes the clock of a SimulatedCloud, and waits until the change is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockChange>,
     /// Sets a number of replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
@@ -140,6 +255,52 @@ pub struct ScenarioStep {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = STEP_MESSAGE_MAX))]
     pub say: String,
+}
+
+const ONE_LOOP: &str = "!has(self.repeat) || !has(self.forEach)";
+
+/// The values of forEach.
+fn items(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": ROUNDS_MAX,
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "minLength": 1, "maxLength": 63, "pattern": ITEM_PATTERN },
+    })
+}
+
+/// Steps whose texts can have variables.
+fn inner_steps(generator: &mut SchemaGenerator) -> Schema {
+    let mut step = generator.subschema_for::<InnerStep>().to_value();
+    take_variables(&mut step);
+    schemars::json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": INNER_STEPS_MAX,
+        "x-kubernetes-list-type": "atomic",
+        "items": step,
+    })
+}
+
+/// Lets texts of a schema have variables. Texts that a rule reads as durations cannot have any: the rule would fail.
+fn take_variables(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some(pattern) = fields.get_mut("pattern").filter(|pattern| pattern.is_string()) {
+        *pattern = format!("{}|{VARIABLE_PATTERN}", pattern.as_str().unwrap_or_default()).into();
+    }
+    let rules = fields.get("x-kubernetes-validations").map(Value::to_string).unwrap_or_default();
+    for (name, property) in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
+    {
+        if !rules.contains(&format!("duration(self.{name})")) {
+            take_variables(property);
+        }
+    }
+    for nested in ["items", "additionalProperties"] {
+        if let Some(schema) = fields.get_mut(nested) {
+            take_variables(schema);
+        }
+    }
 }
 
 /// What has to be seen: exactly one of cluster, machines and object.
@@ -296,6 +457,36 @@ pub struct Heal {
     pub fault: String,
 }
 
+/// A change of the clock of a SimulatedCloud.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["cloud"], "x-kubernetes-validations" = [
+    schema::rule(
+        "has(self.rate) || has(self.paused) || has(self.step) || has(self.jump)",
+        "one of rate, paused, step and jump has to be set",
+    ),
+]))]
+pub struct ClockChange {
+    /// The name of the SimulatedCloud.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_PATTERN))]
+    pub cloud: String,
+    /// How much time passes in the cloud for each second, from 0.01 to 1000. Without it, the rate stays as it is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 16), regex(pattern = RATE_PATTERN))]
+    pub rate: String,
+    /// Whether the clock stands still. Without it, this stays as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// How many stages, updates and deletions end, one after the other, while the clock stands still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = CLOCK_STEPS_MAX))]
+    pub step: Option<i64>,
+    /// How much time passes in the cloud at once.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub jump: String,
+}
+
 /// A number of replicas to set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
@@ -386,7 +577,7 @@ pub struct ScenarioStatus {
     /// When the last step was over and its Faults were gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<MicroTime>,
-    /// The steps, in order.
+    /// The steps, in order, with those of each branch and each round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = STEPS_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -402,10 +593,10 @@ pub struct ScenarioStatus {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name", "phase"]))]
 pub struct StepStatus {
-    /// Its name.
-    #[schemars(length(min = 1, max = 63))]
+    /// Its name, after those of its step, branch and round, if it has these, with slashes between them.
+    #[schemars(length(min = 1, max = STEP_NAME_MAX))]
     pub name: String,
-    /// Pending until it begins. Running, and then Passed or Failed. Skipped when a step before it has failed.
+    /// Pending until it begins. Running, and then Passed or Failed. Skipped when another step has failed before it was over.
     #[schemars(extend("enum" = STEP_PHASES))]
     pub phase: String,
     /// When it began.
@@ -418,4 +609,8 @@ pub struct StepStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = STEP_MESSAGE_MAX))]
     pub message: String,
+    /// What a step clock sets, with its step and jump as the counter and the total of the SimulatedCloud. It is written down
+    /// before it is set, so that nothing happens twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<CloudClock>,
 }

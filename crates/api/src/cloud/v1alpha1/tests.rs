@@ -86,3 +86,65 @@ fn a_cloud_without_types_has_those_built_in() {
     spec.instance_types = vec![InstanceType { name: "own".into(), ..InstanceType::default() }];
     assert_eq!(names(&spec), ["own"]);
 }
+
+#[test]
+fn a_scenario_reads_back_as_it_was_written() {
+    let written = json!({
+        "apiVersion": "cloud.nephele.dev/v1alpha1",
+        "kind": "Scenario",
+        "metadata": { "name": "s", "namespace": "default" },
+        "spec": { "steps": [
+            { "name": "fast", "clock": { "cloud": "default", "rate": "60", "paused": false, "step": 2, "jump": "1h" } },
+            { "parallel": [
+                { "name": "a", "repeat": 2, "steps": [{ "name": "b", "pause": "1s" }] },
+                { "forEach": ["x"], "steps": [{ "say": "$(item)" }] },
+            ] },
+            { "forEach": ["x", "y"], "steps": [{ "heal": { "fault": "f-$(item)" } }] },
+        ] },
+        "status": { "phase": "Running", "steps": [
+            { "name": "fast", "phase": "Running", "clock": { "rate": "60", "paused": false, "steps": 2, "ahead": "1h" } },
+            { "name": "step-2/a/1/b", "phase": "Pending" },
+        ] },
+    });
+    let scenario: Scenario = serde_json::from_value(written.clone()).expect("readable");
+    assert_eq!(serde_json::to_value(&scenario).expect("JSON"), written);
+}
+
+#[test]
+fn texts_of_steps_in_rounds_can_have_variables() {
+    let definitions = serde_json::to_value(crate::crds()).expect("JSON");
+    let definitions = definitions.as_array().expect("a list");
+    let scenario = definitions.iter().find(|definition| definition["spec"]["names"]["kind"] == "Scenario");
+    let root = &scenario.expect("one of ours")["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let schema = |path: &str| root.pointer(path).unwrap_or_else(|| panic!("no {path}")).clone();
+    let pattern = |path: &str| schema(path)["pattern"].as_str().unwrap_or("none").to_owned();
+    let outer = "/properties/spec/properties/steps/items";
+    let variable = r"|\$\((item|index)\)";
+    for inner in [
+        format!("{outer}/properties/steps/items"),
+        format!("{outer}/properties/parallel/items/properties/steps/items"),
+    ] {
+        let fields = |steps: &str| -> Vec<String> {
+            let properties = schema(&format!("{steps}/properties"));
+            properties.as_object().expect("fields").keys().cloned().collect()
+        };
+        let mut of_action = fields(outer);
+        of_action.retain(|name| !["parallel", "repeat", "forEach", "steps"].contains(&name.as_str()));
+        assert_eq!(fields(&inner), of_action);
+        for text in [
+            "/properties/pause",
+            "/properties/fault/properties/name",
+            "/properties/fault/properties/spec/properties/match/properties/zones/items",
+        ] {
+            let plain = pattern(&format!("{outer}{text}"));
+            assert_ne!(plain, "none", "{text}");
+            assert_eq!(pattern(&format!("{inner}{text}")), format!("{plain}{variable}"), "{text}");
+        }
+        // A rule reads it as a duration.
+        let up = "/properties/fault/properties/spec/properties/effect/properties/flap/properties/up";
+        assert_eq!(pattern(&format!("{inner}{up}")), pattern(&format!("{outer}{up}")));
+    }
+    let rule = &schema("/properties/spec")["x-kubernetes-validations"][0]["rule"];
+    let most = format!("<= {STEPS_MAX}");
+    assert!(rule.as_str().is_some_and(|rule| rule.ends_with(&most)), "{rule}");
+}
