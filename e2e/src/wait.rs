@@ -17,6 +17,8 @@ pub enum Look<T> {
     Done(T),
     /// The condition does not hold yet. The text is the current state.
     NotYet(String),
+    /// The condition will never hold. The text says why.
+    Failed(String),
 }
 
 impl Look<()> {
@@ -31,7 +33,7 @@ impl Look<()> {
 /// # Errors
 ///
 /// When the condition does not hold within the limit, with the last state. A failed check counts as a state, because
-/// the API server may be busy.
+/// the API server may be busy. At once when the condition will never hold.
 pub async fn until<T>(
     what: &str,
     limit: Duration,
@@ -42,6 +44,7 @@ pub async fn until<T>(
         let state = match look().await {
             Ok(Look::Done(value)) => return Ok(value),
             Ok(Look::NotYet(state)) => state,
+            Ok(Look::Failed(why)) => bail!("waited for {what}, in vain: {why}"),
             Err(error) if start.elapsed() >= limit => {
                 return Err(error).with_context(|| format!("waited {limit:?} for {what}"));
             }
@@ -51,5 +54,19 @@ pub async fn until<T>(
             bail!("waited {limit:?} for {what}; last state:\n{state}");
         }
         tokio::time::sleep(EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_what_will_never_hold() {
+        let mut looks = vec![Ok(Look::Failed("it is gone".to_owned())), Err(anyhow::anyhow!("busy"))];
+        let waited =
+            until::<()>("a", LIMIT, async || looks.pop().unwrap_or_else(|| panic!("it is over"))).await;
+        let error = format!("{:#}", waited.expect_err("it fails"));
+        assert_eq!((error.as_str(), looks.len()), ("waited for a, in vain: it is gone", 0));
     }
 }

@@ -43,11 +43,19 @@ pub(crate) async fn passes(scope: &Scope, cluster: &Cluster, name: &str) -> anyh
         .until(&format!("the Scenario {name} to pass"), async || {
             let seen = scope.management.get(kinds::SCENARIO, &scope.namespace, name).await?;
             let status = &seen["status"];
-            let steps = status["steps"].as_array().into_iter().flatten();
-            let open = steps.filter(|step| step["phase"] != "Passed").map(Value::to_string);
-            let open = open.collect::<Vec<_>>().join(", ");
-            anyhow::ensure!(status["phase"] != "Failed", "{name} has failed: {open}");
-            Ok(Look::when(status["phase"] == "Passed", || open))
+            let told = |phases: &[&str]| {
+                let steps = status["steps"].as_array().into_iter().flatten();
+                let steps = steps.filter(|step| phases.iter().any(|phase| step["phase"] == *phase));
+                let steps = steps.map(|step| format!("{}: {}", step["name"], step["message"]));
+                steps.collect::<Vec<_>>().join(", ")
+            };
+            // A scenario whose spec is invalid has no steps.
+            let why = || format!("{}; {}", told(&["Failed"]), status["conditions"][0]["message"]);
+            Ok(match status["phase"].as_str() {
+                Some("Passed") => Look::Done(()),
+                Some("Failed") => Look::Failed(why()),
+                _ => Look::NotYet(told(&["Running"])),
+            })
         })
         .await?;
     let left = scope.management.names(kinds::FAULT, &scope.namespace).await?;
