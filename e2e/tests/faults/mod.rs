@@ -73,6 +73,11 @@ async fn upgrade_ends_although_the_cloud_throttles_it() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn cluster_grows_while_its_zones_are_lost_one_after_the_other() -> anyhow::Result<()> {
+    run("zones-in-turn", Scope::new("zones-in-turn").await?).await
+}
+
+#[tokio::test]
 async fn upgrade_waits_for_an_annotation() -> anyhow::Result<()> {
     let scenario = "blocked-upgrade";
     // Annotations block hooks only with Cluster API's feature gate RuntimeSDK.

@@ -39,9 +39,10 @@ pub(super) async fn cluster_for(scenario: &str, scope: &Scope) -> anyhow::Result
             (plain(small, with_large_machines).await?, (1, 2))
         }
         "throttled-upgrade" => (of_class(old(Shape::new(3, 2))).await?, (3, 2)),
-        "zone-loss" => {
+        "zone-loss" | "zones-in-turn" => {
             scope.management.apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])]).await?;
-            (plain(Shape::new(3, 1), in_the_cloud).await?, (3, 1))
+            let workers = if scenario == "zone-loss" { 1 } else { 4 };
+            (plain(Shape::new(3, 1), in_the_cloud).await?, (3, workers))
         }
         other => bail!("no cluster is described for the scenario {other}"),
     })
