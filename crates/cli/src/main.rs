@@ -5,6 +5,7 @@
 mod access;
 mod allocator;
 mod args;
+mod clock;
 mod columns;
 mod completion;
 mod components;
@@ -71,6 +72,8 @@ enum Command {
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool or cloud with its conditions and events.
     Describe(inspect::DescribeArgs),
+    /// Show or change the clock of a simulated cloud.
+    Clock(clock::ClockArgs),
     /// Run a scenario of faults and checks on a management cluster, and report how it ended.
     #[command(subcommand)]
     Scenario(scenario::Action),
@@ -128,6 +131,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
+        Command::Clock(args) => process::block_on_interruptible(clock::run(args)),
         Command::Scenario(action) => scenario::run(action),
         Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
