@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, StepStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::{
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::moves::Uids;
 use crate::scenario::{Scenario, Step};
+use crate::script;
 
 /// The precision that a time loses in a status with whole seconds, and a little more.
 const WHOLE_SECONDS: SignedDuration = SignedDuration::from_millis(1_100);
@@ -57,6 +58,9 @@ pub(crate) struct Seen {
     pub(crate) claims: Vec<Arc<IPAddressClaim>>,
     pub(crate) addresses: Vec<Arc<IPAddress>>,
     pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
+    pub(crate) faults: Vec<Arc<Fault>>,
+    /// The Scenarios of users.
+    pub(crate) scripts: Vec<Arc<cloud::Scenario>>,
     /// Secrets, by the cluster in their label and by name.
     pub(crate) secrets: Vec<(ClusterKey, String)>,
     /// The Nodes of clusters that answer.
@@ -92,6 +96,10 @@ pub(crate) struct Auditor {
     /// The namespaces in which a fault has kept machines from booting, or whose cloud had another clock or seed: there
     /// machines do not take as long as was drawn before.
     held: BTreeSet<String>,
+    /// The steps of the Scenarios of users, by the uid of the Scenario.
+    scripts: BTreeMap<String, Vec<StepStatus>>,
+    /// The namespaces in which users set clocks, also back: there Scenarios do not count on.
+    set_clocks: BTreeSet<String>,
 }
 
 /// The values of a Node that do not change while its machine exists.
@@ -171,7 +179,21 @@ impl Auditor {
         self.quota(seen)?;
         annotations(seen)?;
         claimed_addresses(seen)?;
+        self.scripts(seen)?;
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
+    }
+
+    fn scripts(&mut self, seen: &Seen) -> Result<(), String> {
+        for object in &seen.scripts {
+            let steps = object.status.clone().unwrap_or_default().steps;
+            let known = self.scripts.entry(object.uid().unwrap_or_default()).or_default();
+            let counts_on = !self.set_clocks.contains(&object.namespace().unwrap_or_default());
+            if let Some(what) = script::wrong(known, &steps, counts_on) {
+                return Err(format!("Scenario {}: {what}", object.name_any()));
+            }
+            *known = steps;
+        }
+        Ok(())
     }
 
     fn endpoints(&mut self, seen: &Seen) -> Result<(), String> {
@@ -274,6 +296,11 @@ impl Auditor {
     /// From now on machines of this namespace do not take as long to boot as was drawn before.
     pub(crate) fn hold(&mut self, namespace: &str) {
         self.held.insert(namespace.to_owned());
+    }
+
+    /// From now on the clocks of this namespace may be set back.
+    pub(crate) fn set_clock(&mut self, namespace: &str) {
+        self.set_clocks.insert(namespace.to_owned());
     }
 
     /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.

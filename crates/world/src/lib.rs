@@ -26,6 +26,7 @@ pub mod memory;
 mod moves;
 mod process;
 pub mod scenario;
+mod script;
 mod settled;
 mod shrink;
 mod sight;

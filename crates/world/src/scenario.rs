@@ -159,6 +159,18 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seed: Option<u8>,
     },
+    /// A user runs a Scenario in the namespace of a cluster: a fault comes and goes twice, while the clock of its
+    /// SimulatedCloud counts on.
+    Script {
+        /// The number of the cluster.
+        cluster: u8,
+        /// Which effect its faults have. See [`Step::Fault`].
+        effect: u8,
+        /// How often the clock counts on.
+        rounds: u8,
+        /// How long a fault lasts, in seconds, modulo 20.
+        seconds: u8,
+    },
     /// A client of a workload cluster writes an object.
     Note(u8),
     /// All managers stop in an orderly way, and others start.
@@ -305,7 +317,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 first,
                 fault(cluster, draws),
                 create_as(cluster, draws),
-                step(draws),
+                script(cluster, draws),
                 // A pause that settles ends the faults.
                 Step::Wait(draws.random_range(10_000..40_000)),
             ];
@@ -332,7 +344,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         }
         Theme::Clocks => {
             let begin = [clock(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
-            let busy = [Step::Wait(draws.random_range(1..40_000)), clock(cluster, draws), step(draws)];
+            let busy = [script(cluster, draws), Step::Wait(draws.random_range(1..40_000)), step(draws)];
             let end = match draws.random_range(0..4_u8) {
                 0 => Step::Restart(Scope::All),
                 1 => Step::Kill,
@@ -410,6 +422,15 @@ fn clock(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
+fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    Step::Script {
+        cluster,
+        effect: draws.random_range(0..37),
+        rounds: draws.random_range(1..9),
+        seconds: draws.random_range(0..20),
+    }
+}
+
 /// A fault that loses the answers of creations: the cloud has the instance or the load balancer, and nobody knows.
 fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     let operation = ["CreateInstance", "CreateLoadBalancer"][draws.random_range(0..2_usize)];
@@ -431,7 +452,7 @@ fn index_of(name: &str, names: &[&str]) -> u8 {
 fn step(draws: &mut ChaCha8Rng) -> Step {
     let cluster = draws.random_range(0..CLUSTERS);
     let other = draws.random_range(0..7);
-    match draws.random_range(0..43_u8) {
+    match draws.random_range(0..45_u8) {
         0..6 => create(draws),
         6..8 => Step::Scale { cluster, workers: other },
         8 => Step::ScalePool { cluster, machines: other },
@@ -461,6 +482,7 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         32..34 => fault(cluster, draws),
         34 => limit(cluster, draws),
         35 => clock(cluster, draws),
+        43..45 => script(cluster, draws),
         36..40 => Step::Wait(draws.random_range(1..20_000)),
         _ => Step::Settle,
     }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::ResourceExt;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
@@ -36,6 +36,8 @@ pub(crate) struct Sight {
     claims: Kind<IPAddressClaim>,
     addresses: Kind<IPAddress>,
     clouds: Kind<SimulatedCloud>,
+    faults: Kind<Fault>,
+    scripts: Kind<Scenario>,
     workloads: BTreeMap<ClusterKey, Workload>,
     seen: Arc<Seen>,
 }
@@ -97,6 +99,8 @@ impl Sight {
             claims: Kind::new("ipam.cluster.x-k8s.io", "ipaddressclaims"),
             addresses: Kind::new("ipam.cluster.x-k8s.io", "ipaddresses"),
             clouds: Kind::new("cloud.nephele.dev", "simulatedclouds"),
+            faults: Kind::new("cloud.nephele.dev", "faults"),
+            scripts: Kind::new("cloud.nephele.dev", "scenarios"),
             workloads: BTreeMap::new(),
             seen: Arc::default(),
         }
@@ -121,6 +125,8 @@ impl Sight {
             self.claims.read(store),
             self.addresses.read(store),
             self.clouds.read(store),
+            self.faults.read(store),
+            self.scripts.read(store),
             self.ask_clusters(hub, &ports).await,
             secrets != self.seen.secrets,
             ports != self.seen.ports,
@@ -139,6 +145,8 @@ impl Sight {
             claims: self.claims.all(),
             addresses: self.addresses.all(),
             clouds: self.clouds.all(),
+            faults: self.faults.all(),
+            scripts: self.scripts.all(),
             secrets,
             nodes: workloads.clone().map(|(key, workload)| (key.clone(), workload.nodes.clone())).collect(),
             notes: workloads.map(|(key, workload)| (key.clone(), workload.notes.clone())).collect(),

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -43,6 +43,7 @@ use crate::hub::Hub;
 use crate::moves;
 use crate::process::{EVEN, LEASE, ODD, Process, Settings};
 use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
+use crate::script;
 use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
 use crate::sight::Sight;
 use crate::time::WorldClock;
@@ -127,6 +128,8 @@ struct World<'a> {
     notes: u32,
     /// The number of faults created so far.
     faults: u32,
+    /// The number of Scenarios of users so far.
+    scripts: u32,
     /// The number of clusters created so far.
     created: u32,
     /// The number of moves to another management cluster so far.
@@ -208,6 +211,7 @@ impl<'a> World<'a> {
             step: 0,
             notes: 0,
             faults: 0,
+            scripts: 0,
             created: 0,
             moved: 0,
         };
@@ -294,6 +298,7 @@ impl<'a> World<'a> {
             Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
                 let namespace = key(cluster).0;
                 self.auditor.hold(&namespace);
+                self.auditor.set_clock(&namespace);
                 let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
                 let ahead = format!("{ahead}s");
                 let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
@@ -302,6 +307,9 @@ impl<'a> World<'a> {
                 let seed = seed.map(|seed| format!("seed-{seed}"));
                 let spec = json!({ "clock": clock, "latency": latency, "seed": seed });
                 self.change_cloud(&namespace, &spec).await;
+            }
+            Step::Script { cluster, effect, rounds, seconds } => {
+                self.script(&key(cluster).0, effect, rounds, seconds).await;
             }
             Step::Note(cluster) => self.note(cluster).await,
             Step::Restart(scope) => self.restart(scope).await?,
@@ -401,6 +409,21 @@ impl<'a> World<'a> {
         let object: Fault = serde_json::from_value(object).expect("a Fault");
         let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;
         created.expect("faults are taken");
+    }
+
+    /// A user creates a Scenario.
+    async fn script(&mut self, namespace: &str, effect: u8, rounds: u8, seconds: u8) {
+        self.scripts += 1;
+        self.auditor.hold(namespace);
+        self.change_cloud(namespace, &json!({})).await;
+        let name = format!("script-{}", self.scripts);
+        let fault = fault::spec(0, effect, 100, 0, seconds + 1);
+        let spec = script::spec(&fault, rounds, seconds);
+        let metadata = json!({ "name": name, "namespace": namespace, "labels": watch_label(namespace) });
+        let object: cloud::Scenario =
+            serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a Scenario");
+        let created = self.api_in::<cloud::Scenario>(namespace).create(&PostParams::default(), &object).await;
+        created.expect("scenarios are taken");
     }
 
     /// Deletes all faults.
@@ -668,18 +691,35 @@ impl<'a> World<'a> {
     /// The differences between the state that was asked for and the state that was seen last.
     fn missing(&self) -> Vec<String> {
         let seen = self.sight.seen();
-        let in_scope = |asked: &&Asked| match self.scope {
+        let in_scope = |namespace: &str| match self.scope {
             Scope::All => true,
-            Scope::Even | Scope::LabelledEven => asked.key.0 == EVEN,
+            Scope::Even | Scope::LabelledEven => namespace == EVEN,
             Scope::Nothing => false,
         };
-        let asked = self.asked.values().filter(in_scope);
+        let asked = self.asked.values().filter(|asked| in_scope(&asked.key.0));
         let missing = asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope));
         // A manager of some objects does not see all machines of a cloud.
         let clouds = if self.scope == Scope::All { seen.clouds.as_slice() } else { &[] };
         let is_still =
             |namespace: &str| self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused);
-        missing.chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still))).collect()
+        let troubles = |step: &Step| {
+            matches!(
+                step,
+                Step::Restart(_)
+                    | Step::Restore(_)
+                    | Step::Move
+                    | Step::Kill
+                    | Step::Freeze(_)
+                    | Step::Jump(_)
+                    | Step::FillDisk(_)
+            )
+        };
+        let is_calm = !self.scenario.trouble && !self.scenario.steps[..self.step].iter().any(troubles);
+        let scripts = script::unfinished(&seen, in_scope, is_calm);
+        missing
+            .chain(scripts)
+            .chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still)))
+            .collect()
     }
 
     fn api_in<K>(&self, namespace: &str) -> Api<K>
