@@ -43,6 +43,7 @@ mod config;
 mod digest;
 mod engine;
 mod fault;
+mod faults;
 mod identity;
 mod journal;
 mod latency;
