@@ -9,7 +9,7 @@
 //!                       a notice that is over: something else ◀────┘
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -93,32 +93,52 @@ impl Engine {
         if self.faults.is_empty() {
             return Vec::new();
         }
-        let faults = self.faults.afflicting(&id.account);
-        if faults.is_empty() {
-            return Vec::new();
-        }
         let mut resources = vec![id.clone()];
         if id.kind == ResourceKind::LoadBalancer {
             // It has the labels of its group.
             let group = GroupId { account: id.account.clone(), name: id.group.clone() };
             resources.extend(in_order(self.group(&group)).into_iter().filter(|other| other != id));
         }
+        // One fault after the other, and each about the resources in order.
+        let mut asked = BTreeSet::new();
+        for (position, id) in resources.iter().enumerate() {
+            let Some(resource) = self.get(id) else { continue };
+            let group = load_balancer_of(&self.resources, &id.account, &id.group);
+            let subject = Subject { spec: &resource.spec, group: group.map(|found| &found.spec.labels) };
+            asked.extend(self.faults.deciding(&subject).into_iter().map(|fault| (fault, position)));
+        }
         let mut events = Vec::new();
-        for fault in &faults {
-            for id in &resources {
-                events.extend(self.decide(at, fault, id, is_adopted));
-            }
+        for (fault, position) in asked {
+            let fault = ResourceId::fault(id.account.as_str(), &*fault);
+            events.extend(self.decide(at, &fault, &resources[position], is_adopted));
         }
         events
     }
 
     /// Lets a fault that is new or was changed decide about all resources of its account.
     pub(crate) fn afflict_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
+        let Some(state) = self.faults.get(fault) else { return Vec::new() };
         let first = ResourceId::first(&fault.account, "", ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
-        let resources = in_order(resources.take_while(|resource| resource.spec.id.account == fault.account));
+        let resources = resources.take_while(|resource| resource.spec.id.account == fault.account);
+        // The resources of a group come one after the other.
+        let mut last: Option<(&str, Option<&BTreeMap<String, String>>)> = None;
+        let has_to_decide = resources.filter(|resource| {
+            let spec = &resource.spec;
+            let group = match last {
+                Some((name, labels)) if name == spec.id.group => labels,
+                _ => {
+                    let found = load_balancer_of(&self.resources, &spec.id.account, &spec.id.group);
+                    found.map(|found| &found.spec.labels)
+                }
+            };
+            last = Some((&spec.id.group, group));
+            state.can_afflict(&Subject { spec, group })
+                || resource.afflictions.contains_key(&fault.name)
+                || state.knows(&spec.id)
+        });
         let mut events = Vec::new();
-        for id in resources {
+        for id in in_order(has_to_decide) {
             events.extend(self.decide(at, fault, &id, false));
         }
         events

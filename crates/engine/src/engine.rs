@@ -84,8 +84,8 @@ impl Engine {
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
-        let is_counted = match self.throttle(&operation) {
-            Ok(is_counted) => is_counted,
+        let (is_counted, Verdict { faults, hit }) = match self.intercept(&operation) {
+            Ok(intercepted) => intercepted,
             Err(error) => {
                 let (operation, outcome) = (Box::new(operation), Outcome::Refused(error));
                 let (answer, faults) = (outcome.clone(), Vec::new());
@@ -93,7 +93,6 @@ impl Engine {
                 return answer;
             }
         };
-        let Verdict { faults, hit } = self.strike(&operation);
         let is_hit = hit.is_some();
         // Events that the operation causes are recorded after the operation.
         let mut events = Vec::new();
@@ -137,41 +136,36 @@ impl Engine {
         outcome
     }
 
-    /// Counts a call of a catalog that has a rate, and refuses it if there are too many. As in real clouds, this comes
-    /// before anything else is looked at. Calls that faults do not see do not count either. Returns whether the call
-    /// counted.
-    fn throttle(&mut self, operation: &Operation) -> Result<bool, CloudError> {
-        let Self { resources, config, catalogs, calls, .. } = self;
-        // Only catalogs that were put have rates.
-        if catalogs.is_empty() || operation.caller == Operation::SWEEPER {
-            return Ok(false);
-        }
-        let Some((_, spec)) = subject(resources, &operation.request) else { return Ok(false) };
-        let id = spec.catalog_id();
-        let Some(rate) =
-            (Catalogs { config, by_id: catalogs }).get(&id).and_then(|catalog| catalog.api.calls)
-        else {
-            return Ok(false);
-        };
-        let taken = calls.take(&id, rate, operation.at);
-        taken.map(|()| true).map_err(|retry_after| CloudError::Throttled { rate, retry_after })
-    }
-
-    /// What the faults of the account do to an operation.
-    fn strike(&mut self, operation: &Operation) -> Verdict {
-        // Almost every cloud has no faults at almost every time.
-        if self.faults.is_empty() || operation.caller == Operation::SWEEPER {
-            return Verdict::default();
+    /// What the rate of the catalog and the faults of the account do to an operation. Returns whether the rate counted
+    /// it.
+    ///
+    /// As in real clouds, the rate comes before anything else is looked at. Calls that faults do not see do not count.
+    fn intercept(&mut self, operation: &Operation) -> Result<(bool, Verdict), CloudError> {
+        // Only catalogs that were put have rates. Almost every cloud has no faults at almost every time.
+        let is_free = self.catalogs.is_empty() && self.faults.is_empty();
+        if is_free || operation.caller == Operation::SWEEPER {
+            return Ok((false, Verdict::default()));
         }
         // The only request that lets an instance leak is its deletion.
         let has_room_to_leak = match &operation.request {
-            Request::Delete(id) => self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id())),
+            Request::Delete(id) if !self.faults.is_empty() => {
+                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id()))
+            }
             _ => false,
         };
-        let Self { resources, faults, config, catalogs, seed, clocks, .. } = self;
+        let Self { resources, faults, config, catalogs, seed, clocks, calls, .. } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
-            return Verdict::default();
+            return Ok((false, Verdict::default()));
         };
+        let id = spec.catalog_id();
+        let rate = (Catalogs { config, by_id: catalogs }).get(&id).and_then(|catalog| catalog.api.calls);
+        if let Some(rate) = rate {
+            let taken = calls.take(&id, rate, operation.at);
+            taken.map_err(|retry_after| CloudError::Throttled { rate, retry_after })?;
+        }
+        if faults.is_empty() {
+            return Ok((rate.is_some(), Verdict::default()));
+        }
         let can_leak = verb == Verb::DeleteInstance && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
@@ -181,7 +175,7 @@ impl Engine {
         let subject = Subject { spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(spec);
         let call = Call { verb, caller: &operation.caller, subject, can_leak, at: operation.at };
-        faults.strike(&call, setting.seed)
+        Ok((rate.is_some(), faults.strike(&call, setting.seed)))
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the

@@ -36,6 +36,21 @@ pub struct Fault {
     pub budget: Budget,
 }
 
+impl Fault {
+    /// Whether it can be about an operation, whatever its subject is.
+    pub(crate) fn is_about(&self, verb: Verb) -> bool {
+        let Matches { operations, .. } = &self.matches;
+        match &self.effect {
+            Effect::Afflict(_) => false,
+            Effect::Leak => verb == Verb::DeleteInstance,
+            _ if !operations.is_empty() => operations.contains(&verb),
+            // What runs in a zone that is out of service can be deleted.
+            Effect::Outage { .. } => verb == Verb::CreateInstance,
+            Effect::Fail { .. } | Effect::Delay(_) => !verb.is_read(),
+        }
+    }
+}
+
 /// What a fault is about. An operation or a resource has to fit every field. An empty field fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matches {
@@ -236,10 +251,19 @@ pub struct FaultState {
 }
 
 /// An instance or a load balancer, as faults see it.
+#[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) spec: &'a ResourceSpec,
     /// The labels of the group. None if it has no load balancer.
     pub(crate) group: Option<&'a BTreeMap<String, String>>,
+}
+
+impl Subject<'_> {
+    /// The name by which faults select it.
+    pub(crate) fn name(&self) -> &str {
+        let ResourceId { group, kind, name, .. } = &self.spec.id;
+        if *kind == ResourceKind::LoadBalancer { group } else { name }
+    }
 }
 
 /// An operation, as faults see it.
@@ -346,8 +370,7 @@ impl FaultState {
         seed: &Seed,
     ) -> bool {
         let Subject { spec, .. } = subject;
-        let can_have_it = self.affliction().is_some_and(|affliction| affliction.is_for(spec));
-        if !can_have_it || !self.fault.matches.fit(subject) {
+        if !self.can_afflict(subject) {
             self.forget(&spec.id);
             return false;
         }
@@ -376,6 +399,25 @@ impl FaultState {
         let decided = if is_hit { &mut self.afflicted } else { &mut self.spared };
         decided.insert(spec.id.clone());
         is_hit
+    }
+
+    /// Whether it matches a resource that can have its affliction.
+    pub(crate) fn can_afflict(&self, subject: &Subject<'_>) -> bool {
+        self.affliction().is_some_and(|affliction| affliction.is_for(subject.spec))
+            && self.fault.matches.fit(subject)
+    }
+
+    /// Whether it keeps something about a resource.
+    pub(crate) fn knows(&self, id: &ResourceId) -> bool {
+        self.afflicted.contains(id)
+            || self.spared.contains(id)
+            || self.notices.iter().any(|notice| notice.id == *id)
+    }
+
+    /// The resources about which it keeps something. One may appear more than once.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceId> {
+        let notices = self.notices.iter().map(|notice| &notice.id);
+        self.afflicted.iter().chain(&self.spared).chain(notices)
     }
 
     /// Forgets a resource that is gone, or that it no longer matches.
@@ -440,16 +482,9 @@ impl FaultState {
 
     /// Whether it matches a call.
     fn is_about(&self, call: &Call<'_>) -> bool {
-        let Matches { operations, callers, .. } = &self.fault.matches;
-        let is_meant = match &self.fault.effect {
-            Effect::Afflict(_) => false,
-            Effect::Leak => call.verb == Verb::DeleteInstance && call.can_leak,
-            _ if !operations.is_empty() => operations.contains(&call.verb),
-            // What runs in a zone that is out of service can be deleted.
-            Effect::Outage { .. } => call.verb == Verb::CreateInstance,
-            Effect::Fail { .. } | Effect::Delay(_) => !call.verb.is_read(),
-        };
-        is_meant
+        let Matches { callers, .. } = &self.fault.matches;
+        self.fault.is_about(call.verb)
+            && (call.can_leak || self.fault.effect != Effect::Leak)
             && (callers.is_empty() || callers.contains(call.caller))
             && self.fault.matches.fit(&call.subject)
     }
@@ -507,7 +542,7 @@ impl Matches {
             set.is_empty() || value.is_some_and(|value| set.contains(value))
         };
         let none = BTreeMap::new();
-        is_one(names, Some(if id.kind == ResourceKind::LoadBalancer { &id.group } else { &id.name }))
+        is_one(names, Some(subject.name()))
             && is_one(zones, zone.as_deref())
             && is_one(instance_types, instance_type.as_deref())
             && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))

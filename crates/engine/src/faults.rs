@@ -1,35 +1,57 @@
 //! The faults of all accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::affliction::{Affliction, NoticeEnd};
 use crate::clock::CloudTime;
 use crate::fault::{Answer, Call, Fault, FaultRecord, FaultState, Subject, Verdict};
-use crate::identity::ResourceId;
+use crate::fault_index::{Asked, FaultIndex};
+use crate::identity::{ResourceId, ResourceKind};
 use crate::seed::Seed;
 use crate::time::SimTime;
 
 /// The faults of all accounts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
-    by_id: BTreeMap<ResourceId, FaultState>,
+    /// Only accounts with faults.
+    by_account: BTreeMap<String, OfAccount>,
     /// When the time of each fault that ends by itself is over.
     ends: BTreeSet<(SimTime, ResourceId)>,
+}
+
+/// The faults of an account.
+#[derive(Clone, Debug, Default)]
+struct OfAccount {
+    by_name: BTreeMap<Arc<str>, FaultState>,
+    /// Which of them can be about an operation or a resource.
+    index: FaultIndex,
+    /// Which of them keep something about a resource.
+    knowing: BTreeMap<ResourceId, BTreeSet<Arc<str>>>,
 }
 
 impl Faults {
     /// All faults, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FaultState> {
-        self.by_id.values()
+        self.by_account.values().flat_map(|faults| faults.by_name.values())
     }
 
     pub(crate) fn get(&self, id: &ResourceId) -> Option<&FaultState> {
-        self.by_id.get(id)
+        self.of_account(id)?.by_name.get(id.name.as_str())
+    }
+
+    /// The faults of the account of a fault. None for another kind of resource.
+    fn of_account(&self, id: &ResourceId) -> Option<&OfAccount> {
+        self.by_account.get(&id.account).filter(|_| id.kind == ResourceKind::Fault)
+    }
+
+    fn of_account_mut(&mut self, id: &ResourceId) -> Option<&mut OfAccount> {
+        self.by_account.get_mut(&id.account).filter(|_| id.kind == ResourceKind::Fault)
     }
 
     /// Whether there are no faults. Such a cloud pays nothing for them.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.by_account.is_empty()
     }
 
     /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns whether something changed.
@@ -41,7 +63,7 @@ impl Faults {
         afflicted: &[ResourceId],
         notices: &[NoticeEnd],
     ) -> bool {
-        let state = match self.by_id.get(id) {
+        let state = match self.get(id) {
             Some(known) if known.fault == *fault => return false,
             Some(known) => known.clone().changed(fault.clone()),
             None => {
@@ -58,23 +80,32 @@ impl Faults {
         self.remove(&state.id);
         let ends = state.ends().filter(|_| !state.has_ended);
         self.ends.extend(ends.map(|ends| (ends, state.id.clone())));
-        self.by_id.insert(state.id.clone(), state);
+        self.by_account.entry(state.id.account.clone()).or_default().insert(state);
     }
 
     /// Removes a fault, and returns it.
     pub(crate) fn remove(&mut self, id: &ResourceId) -> Option<FaultState> {
-        let state = self.by_id.remove(id)?;
+        let faults = self.of_account_mut(id)?;
+        let state = faults.remove(&id.name)?;
+        if faults.by_name.is_empty() {
+            self.by_account.remove(&id.account);
+        }
         if let Some(ends) = state.ends() {
             self.ends.remove(&(ends, state.id.clone()));
         }
         Some(state)
     }
 
-    /// The faults of an account that afflict resources, in order.
-    pub(crate) fn afflicting(&self, account: &str) -> Vec<ResourceId> {
-        let faults = self.by_id.range(ResourceId::fault(account, "")..).map(|(_, state)| state);
-        let faults = faults.take_while(|state| state.id.account == account);
-        faults.filter(|state| state.affliction().is_some()).map(|state| state.id.clone()).collect()
+    /// The names of the faults that may have something to decide about a resource, in order: those that can afflict it,
+    /// and those that have decided about it.
+    pub(crate) fn deciding(&self, subject: &Subject<'_>) -> BTreeSet<Arc<str>> {
+        let Some(faults) = self.by_account.get(&subject.spec.id.account) else { return BTreeSet::new() };
+        let mut names: BTreeSet<_> = faults.index.candidates(Asked::Resource, subject).into_iter().collect();
+        let afflicts =
+            |name: &&Arc<str>| faults.by_name.get(*name).is_some_and(|state| state.affliction().is_some());
+        let knowing = faults.knowing.get(&subject.spec.id);
+        names.extend(knowing.into_iter().flatten().filter(afflicts).cloned());
+        names
     }
 
     /// What is wrong with a resource because of a fault.
@@ -86,22 +117,30 @@ impl Faults {
         is_adopted: bool,
         seed: &Seed,
     ) -> Option<Affliction> {
-        let state = self.by_id.get_mut(fault)?;
-        state.decide(subject, at, is_adopted, seed).then(|| state.affliction().cloned()).flatten()
+        let faults = self.of_account_mut(fault)?;
+        let state = faults.by_name.get_mut(fault.name.as_str())?;
+        let is_hit = state.decide(subject, at, is_adopted, seed);
+        let affliction = is_hit.then(|| state.affliction().cloned()).flatten();
+        faults.note(&fault.name, &subject.spec.id);
+        affliction
     }
 
     /// Keeps when the notice of a fault to a resource is over.
     pub(crate) fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId, ends: CloudTime) {
-        if let Some(state) = self.by_id.get_mut(fault) {
+        let Some(faults) = self.of_account_mut(fault) else { return };
+        if let Some(state) = faults.by_name.get_mut(fault.name.as_str()) {
             state.notices.retain(|notice| notice.id != *id);
             state.notices.push(NoticeEnd { id: id.clone(), ends });
+            faults.note(&fault.name, id);
         }
     }
 
     /// Forgets a resource that is gone.
     pub(crate) fn forget(&mut self, id: &ResourceId) {
-        let faults = self.by_id.range_mut(ResourceId::fault(&id.account, "")..).map(|(_, state)| state);
-        faults.take_while(|state| state.id.account == id.account).for_each(|state| state.forget(id));
+        let Some(faults) = self.by_account.get_mut(&id.account) else { return };
+        for name in faults.knowing.remove(id).into_iter().flatten() {
+            faults.by_name.get_mut(&name).expect("a fault is removed with what it knows").forget(id);
+        }
     }
 
     /// When the next time of a fault is over.
@@ -112,18 +151,20 @@ impl Faults {
     /// The fault whose time is over next, and what it has afflicted. It is not returned again.
     pub(crate) fn pop_end(&mut self) -> Option<(ResourceId, BTreeSet<ResourceId>)> {
         let (_, id) = self.ends.pop_first()?;
-        let state = self.by_id.get_mut(&id).expect("a fault is removed with its end");
+        let faults = self.of_account_mut(&id).expect("a fault is removed with its end");
+        let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its end");
         state.has_ended = true;
-        Some((id, std::mem::take(&mut state.afflicted)))
+        let afflicted = std::mem::take(&mut state.afflicted);
+        afflicted.iter().for_each(|resource| faults.note(&id.name, resource));
+        Some((id, afflicted))
     }
 
     /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
-        let account = &call.subject.spec.id.account;
-        let faults = self.by_id.range_mut(ResourceId::fault(account.as_str(), "")..).map(|(_, state)| state);
-        let faults = faults.take_while(|state| state.id.account == *account);
         let mut verdict = Verdict::default();
-        for state in faults {
+        let Some(faults) = self.by_account.get_mut(&call.subject.spec.id.account) else { return verdict };
+        for name in faults.index.candidates(Asked::Call(call.verb), &call.subject) {
+            let state = faults.by_name.get_mut(&name).expect("a fault is removed from the index");
             verdict.hit = match state.strike(call, seed) {
                 Answer::NotCounted => continue,
                 Answer::Passes => None,
@@ -137,3 +178,48 @@ impl Faults {
         verdict
     }
 }
+
+impl OfAccount {
+    /// Adds a fault. No fault has its name.
+    fn insert(&mut self, state: FaultState) {
+        let name: Arc<str> = state.id.name.as_str().into();
+        self.index.insert(&name, &state.fault);
+        for id in state.known() {
+            self.knowing.entry(id.clone()).or_default().insert(Arc::clone(&name));
+        }
+        self.by_name.insert(name, state);
+    }
+
+    fn remove(&mut self, name: &str) -> Option<FaultState> {
+        let state = self.by_name.remove(name)?;
+        self.index.remove(name, &state.fault);
+        state.known().for_each(|id| self.no_longer_knows(name, id));
+        Some(state)
+    }
+
+    /// Notes whether a fault keeps something about a resource.
+    fn note(&mut self, name: &str, id: &ResourceId) {
+        let Some((name, state)) = self.by_name.get_key_value(name) else { return };
+        if state.knows(id) {
+            let name = Arc::clone(name);
+            match self.knowing.get_mut(id) {
+                Some(names) => names.insert(name),
+                None => self.knowing.entry(id.clone()).or_default().insert(name),
+            };
+        } else {
+            let name = Arc::clone(name);
+            self.no_longer_knows(&name, id);
+        }
+    }
+
+    fn no_longer_knows(&mut self, name: &str, id: &ResourceId) {
+        let Some(names) = self.knowing.get_mut(id) else { return };
+        names.remove(name);
+        if names.is_empty() {
+            self.knowing.remove(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,7 @@ mod config;
 mod digest;
 mod engine;
 mod fault;
+mod fault_index;
 mod faults;
 mod identity;
 mod journal;

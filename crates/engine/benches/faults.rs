@@ -1,0 +1,196 @@
+//! The cost of operations while there are faults: `cargo bench -p nephele-engine`.
+//!
+//! One account has 10,000 instances and 1,000 faults. Every measurement is of one operation, or of one creation with
+//! the deletion that follows it; compare it with the same without faults.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
+use std::time::Duration;
+
+use divan::Bencher;
+use nephele_engine::{
+    Affliction, Budget, Config, Effect, Engine, FailureReason, Fault, FaultRecord, Matches, Operation,
+    Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Seed, Selector, SimTime, Verb,
+};
+
+const INSTANCES: usize = 10_000;
+const FAULTS: usize = 1_000;
+const CLUSTERS: usize = 100;
+const ZONES: usize = 10;
+const NOW: SimTime = SimTime::from_millis(1_000);
+
+fn main() {
+    divan::main();
+}
+
+/// What the faults select.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// There are no faults.
+    NoFaults,
+    /// One instance each.
+    Name,
+    /// The ten instances of a deployment each.
+    Label,
+    /// The hundred instances of a cluster each; ten faults select the same cluster.
+    ClusterLabel,
+    /// The thousand instances of a zone each; a hundred faults select the same zone.
+    Zone,
+    /// Everything, for another operation.
+    OtherOperation,
+}
+
+const ALL: [By; 6] = [By::NoFaults, By::Name, By::Label, By::ClusterLabel, By::Zone, By::OtherOperation];
+
+/// For faults of resources, which are about no operations.
+const OF_RESOURCES: [By; 5] = [By::NoFaults, By::Name, By::Label, By::ClusterLabel, By::Zone];
+
+fn name(number: usize) -> String {
+    format!("cluster-{}-md-0-x7k2p-{number}", number % CLUSTERS)
+}
+
+fn group(number: usize) -> String {
+    format!("cluster-{}", number % CLUSTERS)
+}
+
+fn id(number: usize, kind: ResourceKind, name: String) -> ResourceId {
+    ResourceId { account: "default".into(), group: group(number), kind, name }
+}
+
+fn instance(number: usize) -> ResourceSpec {
+    let labels = [
+        ("cluster.x-k8s.io/cluster-name", group(number)),
+        ("cluster.x-k8s.io/deployment-name", format!("md-{}", number % FAULTS)),
+        ("machine-template-hash", "1234567890".into()),
+    ];
+    ResourceSpec {
+        zone: Some(format!("zone-{}", number % ZONES)),
+        instance_type: Some("m.large".into()),
+        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        ..ResourceSpec::new(id(number, ResourceKind::Instance, name(number)))
+    }
+}
+
+fn load_balancer(number: usize) -> ResourceSpec {
+    let labels = BTreeMap::from([("team".to_owned(), group(number))]);
+    ResourceSpec { labels, ..ResourceSpec::new(id(number, ResourceKind::LoadBalancer, group(number))) }
+}
+
+fn matches(by: By, number: usize) -> Option<Matches> {
+    let one = |value: String| BTreeSet::from([value]);
+    let label = |key: &str, value: String| Selector(vec![Requirement::In(key.into(), one(value))]);
+    let all = Matches { operations: [Verb::DescribeInstance].into(), ..Matches::default() };
+    Some(match by {
+        By::NoFaults => return None,
+        By::Name => Matches { names: one(name(number * INSTANCES / FAULTS)), ..all },
+        By::Label => {
+            let instance = label("cluster.x-k8s.io/deployment-name", format!("md-{number}"));
+            Matches { instance, ..all }
+        }
+        By::ClusterLabel => Matches { group: label("team", group(number)), ..all },
+        By::Zone => Matches { zones: one(format!("zone-{}", number % ZONES)), ..all },
+        By::OtherOperation => Matches { operations: [Verb::UpdateInstance].into(), ..all },
+    })
+}
+
+fn put(number: usize, fault: Fault) -> Request {
+    Request::PutFault {
+        id: ResourceId::fault("default", format!("fault-{number:04}")),
+        fault: Box::new(fault),
+        record: FaultRecord { began: NOW, ..FaultRecord::default() },
+        afflicted: vec![],
+        notices: vec![],
+        leaked: vec![],
+    }
+}
+
+fn apply(engine: &mut Engine, request: Request) {
+    black_box(engine.apply(Operation { caller: "bench".into(), request, at: NOW }));
+}
+
+/// A cloud in which every fault has this effect and budget.
+fn cloud(by: By, effect: &Effect, budget: &Budget) -> Engine {
+    let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
+    for number in 0..CLUSTERS {
+        apply(&mut engine, Request::Create(load_balancer(number)));
+    }
+    for number in 0..INSTANCES {
+        apply(&mut engine, Request::Create(instance(number)));
+    }
+    for number in 0..FAULTS {
+        let Some(matches) = matches(by, number) else { break };
+        let (effect, budget) = (effect.clone(), budget.clone());
+        apply(&mut engine, put(number, Fault { matches, effect, budget }));
+    }
+    engine
+}
+
+fn fails() -> Effect {
+    let retry_after = Duration::from_secs(5);
+    Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after }
+}
+
+fn not_ready() -> Effect {
+    Effect::Afflict(Affliction {
+        of: ResourceKind::Instance,
+        among: None,
+        before: None,
+        symptom: "not ready".into(),
+        holds: BTreeSet::new(),
+        is_down: false,
+        is_final: false,
+        market: None,
+        notice: None,
+    })
+}
+
+/// Reads one instance after the other. The first fault that matches hits.
+#[divan::bench(args = ALL)]
+fn describe(bencher: Bencher<'_, '_>, by: By) {
+    describe_all(bencher, &mut cloud(by, &fails(), &Budget::default()));
+}
+
+/// As `describe`, but all faults that match count the call, and none hits.
+#[divan::bench(args = ALL)]
+fn describe_without_hits(bencher: Bencher<'_, '_>, by: By) {
+    let budget = Budget { skip: u64::MAX, ..Budget::default() };
+    describe_all(bencher, &mut cloud(by, &fails(), &budget));
+}
+
+fn describe_all(bencher: Bencher<'_, '_>, engine: &mut Engine) {
+    let next = Cell::new(0);
+    bencher
+        .with_inputs(|| {
+            let number = next.replace((next.get() + 7_919) % INSTANCES);
+            Request::Describe(instance(number).id)
+        })
+        .bench_local_values(|request| apply(engine, request));
+}
+
+/// Creates an instance, which the faults may afflict, and deletes it.
+#[divan::bench(args = OF_RESOURCES)]
+fn create_and_delete(bencher: Bencher<'_, '_>, by: By) {
+    let mut engine = cloud(by, &not_ready(), &Budget::default());
+    let next = Cell::new(INSTANCES);
+    bencher.with_inputs(|| instance(next.replace(next.get() + 1))).bench_local_values(|spec| {
+        let id = spec.id.clone();
+        apply(&mut engine, Request::Create(spec));
+        apply(&mut engine, Request::Delete(id));
+        engine.poll(NOW);
+    });
+}
+
+/// Puts a fault that afflicts what it selects, and heals what it selected before.
+#[divan::bench(args = OF_RESOURCES, sample_count = 20, sample_size = 1)]
+fn put_fault(bencher: Bencher<'_, '_>, by: By) {
+    let mut engine = cloud(By::NoFaults, &not_ready(), &Budget::default());
+    let next = Cell::new(0);
+    bencher
+        .with_inputs(|| {
+            let number = next.replace((next.get() + 7) % FAULTS);
+            let (effect, budget) = (not_ready(), Budget::default());
+            put(0, Fault { matches: matches(by, number).unwrap_or_default(), effect, budget })
+        })
+        .bench_local_values(|request| apply(&mut engine, request));
+}
