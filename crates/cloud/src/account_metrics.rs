@@ -124,6 +124,7 @@ fn faults<'a>(
         };
         let phase = match state.phase(now) {
             FaultPhase::Active => "Active",
+            FaultPhase::Waiting => "Waiting",
             FaultPhase::Exhausted => "Exhausted",
             FaultPhase::Expired => "Expired",
         };

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account_metrics::AccountMetrics;
+use crate::caller::Caller;
 use crate::clock::{ClockObservation, CloudClock, WallClock};
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
@@ -79,7 +80,7 @@ const CHANGES_MAX: usize = 4096;
 /// Records that the reader of the whole journal takes at a time: 256 pointers.
 const RECORDS_MAX: usize = 256;
 
-/// The caller of the engine's operations, as the journal shows it.
+/// The caller of operations that only a simulated cloud has, as the journal shows it. See [`Caller`] for the others.
 const CALLER: &str = "infra";
 
 /// The longest wait for connections at shutdown. They end within a tenth of a second; more is a bug.
@@ -512,7 +513,7 @@ impl Cloud {
         match cluster.admit(spec) {
             Admission::New(spec) => {
                 let resource = id.resource();
-                self.ask(creation(&spec, self.clock())).inspect_err(|_| {
+                self.ask_as(spec.caller.as_str(), creation(&spec, self.clock())).inspect_err(|_| {
                     // A fault may lose the answer of a creation that was carried out.
                     if !self.look(|engine| engine.get(&resource).is_some()) {
                         cluster.on_refused(&id.name);
@@ -544,7 +545,7 @@ impl Cloud {
         let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
         let (name, to) = (update.name(), update.software.key());
         let spec = UpdateSpec { name, to, since: self.clock().at(update.asked_at), latency };
-        match self.ask(Request::Update(id.resource(), spec)) {
+        match self.ask_about(id, Request::Update(id.resource(), spec)) {
             // A machine that is being deleted needs no update.
             Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
                 Ok(())
@@ -559,7 +560,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
-        match self.ask(Request::Describe(id.resource())) {
+        match self.ask_about(id, Request::Describe(id.resource())) {
             Ok(()) => Ok(self.observe_machine(id)),
             Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -608,7 +609,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses. Then the machine continues to run.
     pub fn delete_machine(&self, id: &MachineId) -> Result<Deletion, MachineError> {
-        self.delete_machine_as(CALLER, id)
+        self.delete_machine_as(self.caller_about(id).as_str(), id)
     }
 
     /// Deletes a machine that has no object any more. Nobody would repeat a refused deletion, so faults and rates do not
@@ -669,7 +670,8 @@ impl Cloud {
             return Ok(());
         }
         let Some(cluster) = self.cluster(&id.cluster) else {
-            return Ok(adoption(&spec).map_or(Ok(()), |adopt| self.ask(adopt))?);
+            let adopt = |adopt| self.ask_as(spec.caller.as_str(), adopt);
+            return Ok(adoption(&spec).map_or(Ok(()), adopt)?);
         };
         let mut follower = cluster.follower.lock();
         if follower.over {
@@ -679,7 +681,7 @@ impl Cloud {
         if let Some(adopt) = adoption(&spec)
             && let Admission::New(_) = cluster.admit(spec)
         {
-            self.ask(adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
+            self.ask_about(&id, adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
         }
         self.follow(&cluster, &mut follower, |_| ());
         Ok(())
@@ -690,8 +692,17 @@ impl Cloud {
         self.ask_as(CALLER, request)
     }
 
+    /// Sends a request about a machine to the engine, on behalf of who calls the cloud about the machine.
+    pub(crate) fn ask_about(&self, machine: &MachineId, request: Request) -> Result<(), CallError> {
+        self.ask_as(self.caller_about(machine).as_str(), request)
+    }
+
+    fn caller_about(&self, machine: &MachineId) -> Caller {
+        self.cluster(&machine.cluster).and_then(|cluster| cluster.caller(&machine.name)).unwrap_or_default()
+    }
+
     /// As [`Cloud::ask`], for another caller.
-    fn ask_as(&self, caller: &str, request: Request) -> Result<(), CallError> {
+    pub(crate) fn ask_as(&self, caller: &str, request: Request) -> Result<(), CallError> {
         let now = self.now();
         let operation = Operation { caller: caller.to_owned(), request, at: now };
         let verb = operation.verb();
@@ -845,7 +856,10 @@ impl Cloud {
                 Record::Operation { faults: counted, .. } => faults.extend(
                     counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
                 ),
-                Record::FaultEnded { .. } => has_healed = true,
+                Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => has_healed = true,
+                Record::FaultWindow { fault, begins: true, .. } => {
+                    faults.insert(FaultId::of_resource(fault));
+                }
                 Record::Event(Event {
                     kind: EventKind::Afflicted { fault, .. } | EventKind::Leaked { fault, .. },
                     ..

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::allocation::Allocations;
+use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
@@ -226,6 +227,11 @@ impl Cluster {
         let mut names: Vec<_> = self.served.etcd.lock().members().map(|member| member.name.clone()).collect();
         names.sort();
         names
+    }
+
+    /// Who calls the cloud about a machine.
+    pub(crate) fn caller(&self, name: &str) -> Option<Caller> {
+        Some(self.state.lock().machines.get(name)?.spec.caller)
     }
 
     pub(crate) fn machine(&self, name: &str) -> Option<Seen> {
@@ -912,6 +918,7 @@ pub(crate) mod tests {
             id: MachineId { cluster: cluster.spec.id.clone(), name: name.into() },
             labels: BTreeMap::new(),
             role: Role::ControlPlane,
+            caller: Caller::Machine,
             version: "v1.36.3".into(),
             zone: None,
             region: None,

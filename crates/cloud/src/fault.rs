@@ -23,6 +23,8 @@ pub struct FaultObservation {
     pub matched: u64,
     /// How many of them it has hit.
     pub hits: u64,
+    /// How many windows of its schedule have begun.
+    pub windows: u64,
     /// The last hits, the newest first.
     pub last_hits: Vec<FaultHit>,
     /// The machines and clusters that it afflicts, in order.
@@ -93,6 +95,8 @@ pub struct FaultHistory {
     pub matched: u64,
     /// How many of them it had hit.
     pub hits: u64,
+    /// How many windows of its schedule had begun.
+    pub windows: u64,
     /// The machines and clusters that it afflicted.
     pub affected: Vec<Affected>,
     /// The leaked instances that are deleted with it.
@@ -114,11 +118,12 @@ impl Cloud {
             began: self.clock().wall_time(self.now()),
             matched: 0,
             hits: 0,
+            windows: 0,
             affected: Vec::new(),
             leaked: Vec::new(),
         };
-        let FaultHistory { began, matched, hits, affected, leaked } = history.unwrap_or_else(new);
-        let record = FaultRecord { began: self.clock().at(began), matched, hits };
+        let FaultHistory { began, matched, hits, windows, affected, leaked } = history.unwrap_or_else(new);
+        let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
         let afflicted = affected.iter().map(Affected::resource).collect();
         let is_about_notices =
             fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
@@ -164,6 +169,7 @@ impl Cloud {
             began: clock.wall_time(record.began),
             matched: record.matched,
             hits: record.hits,
+            windows: record.windows,
             last_hits: last_hits.iter().rev().map(hit).collect(),
             affected,
             leaked,

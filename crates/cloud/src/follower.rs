@@ -147,7 +147,7 @@ impl Cluster {
                 changed.insert(Changed::Machine(id));
             }
             Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
-            Record::TurnEnded { .. } | Record::FaultEnded { .. } => {}
+            Record::TurnEnded { .. } | Record::FaultEnded { .. } | Record::FaultWindow { .. } => {}
         }
     }
 
@@ -164,7 +164,10 @@ impl Cluster {
             Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Create(_)) => {}
             // The caller of the operation knows.
-            Record::Operation { .. } | Record::TurnEnded { .. } | Record::FaultEnded { .. } => return,
+            Record::Operation { .. }
+            | Record::TurnEnded { .. }
+            | Record::FaultEnded { .. }
+            | Record::FaultWindow { .. } => return,
             Record::Event(Event { kind, .. }) => match kind {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
                 EventKind::BackendOutOfService(name) => self.on_backend(name, false),

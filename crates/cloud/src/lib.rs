@@ -15,6 +15,7 @@
 
 mod account_metrics;
 mod allocation;
+mod caller;
 mod certificates;
 mod cidr;
 mod clock;
@@ -49,6 +50,7 @@ mod trouble;
 mod tunnel;
 mod usage;
 
+pub use caller::Caller;
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
 pub use connection::LoadBalancerTrouble;
@@ -61,8 +63,8 @@ pub use leak::LeakedInstance;
 pub use nephele_engine::{
     ApiLimits, Budget, CallRate, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
     FailureReason, Fault, FaultPhase, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits,
-    Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Seed,
-    Selector, Spent, Stock, Verb,
+    Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Schedule,
+    Seed, Selector, Spent, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

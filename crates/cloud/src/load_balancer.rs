@@ -2,6 +2,7 @@
 
 use nephele_engine::{CloudError, Endpoint, Engine, Request, ResourceSpec};
 
+use crate::caller::Caller;
 use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
 use crate::identity::{ClusterId, MachineId, Stage};
@@ -22,7 +23,7 @@ impl Cloud {
             catalog: cluster.catalog.clone(),
             ..ResourceSpec::new(cluster.id.load_balancer())
         };
-        self.ask(Request::Create(spec))
+        self.ask_as(Caller::Cluster.as_str(), Request::Create(spec))
     }
 
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
@@ -31,7 +32,7 @@ impl Cloud {
     /// When the cloud refuses.
     pub fn describe_load_balancer(&self, id: &ClusterId) -> Result<Option<LoadBalancer>, CallError> {
         let balancer = id.load_balancer();
-        match self.ask(Request::Describe(balancer.clone())) {
+        match self.ask_as(Caller::Cluster.as_str(), Request::Describe(balancer.clone())) {
             Ok(()) => Ok(self.look(|engine| {
                 let found = engine.get(&balancer)?;
                 Some(LoadBalancer {
@@ -52,7 +53,7 @@ impl Cloud {
     /// When the cloud refuses. Then the load balancer stays as it is.
     pub fn delete_load_balancer(&self, id: &ClusterId) -> Result<Deletion, CallError> {
         let balancer = id.load_balancer();
-        self.ask(Request::Delete(balancer.clone()))?;
+        self.ask_as(Caller::Cluster.as_str(), Request::Delete(balancer.clone()))?;
         let since = |engine: &Engine| Some(engine.get(&balancer)?.deleting.as_ref()?.since);
         let left = match self.cluster(id) {
             Some(cluster) => self.catch_up(&cluster, since),
@@ -75,7 +76,7 @@ impl Cloud {
             instance: id.name.clone(),
             in_service_from: Stage::ApiServer.name(),
         };
-        match self.ask(request) {
+        match self.ask_about(id, request) {
             Err(CallError::Refused {
                 source: CloudError::Deleting(refused) | CloudError::NotFound(refused),
                 ..
@@ -102,7 +103,7 @@ impl Cloud {
         }
         let instance = id.name.clone();
         let request = Request::DeregisterBackend { load_balancer: balancer.clone(), instance };
-        self.ask(request)?;
+        self.ask_about(id, request)?;
         if let Some(cluster) = self.cluster(&id.cluster) {
             self.catch_up(&cluster, |_| ());
         }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use nephele_engine::{DrawKey, Endpoint, Hardware, Market};
 use nephele_pki::Authority;
 
+use crate::caller::Caller;
 use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
@@ -90,6 +91,8 @@ pub struct MachineSpec {
     pub labels: BTreeMap<String, String>,
     /// Its role in the cluster.
     pub role: Role,
+    /// Who calls the cloud about it.
+    pub caller: Caller,
     /// The Kubernetes version that it runs, `v1.36.3`.
     pub version: String,
     /// Its zone.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Catalog, Cloud, Deletion, Effect, Fault,
-    FaultId, FormerCatalog, LeakedInstance, MachineId, MachineSpec, Matches, Role, Symptom,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Caller, Catalog, Cloud, Deletion, Effect,
+    Fault, FaultId, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec, Matches, Role, Symptom,
+    Verb,
 };
 use serde_json::Value;
 
@@ -191,5 +192,41 @@ async fn a_machine_without_an_object_is_deleted_although_a_fault_refuses_deletio
     assert!(cloud.delete_machine(&swept).is_err());
     assert_eq!(cloud.sweep_machine(&swept).unwrap(), Deletion::Gone);
     assert!(cloud.observe_machine(&swept).is_none());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn each_call_is_of_the_controller_that_makes_it() {
+    let world = World::start(30_970..=30_979);
+    let (cluster, _) = world.cluster("called", &ECDSA);
+    let cloud = &world.cloud;
+    let of_pool = MachineSpec { caller: Caller::MachinePool, ..machine(&cluster, "pooled", Role::Worker) };
+    let (pooled, of_machine) = (of_pool.id.clone(), machine(&cluster, "single", Role::ControlPlane));
+    let single = of_machine.id.clone();
+    for (name, caller) in ["a", "b", "c"].into_iter().zip(Caller::ALL) {
+        let matches = Matches {
+            operations: Verb::ALL.into(),
+            callers: [caller.as_str().to_owned()].into(),
+            ..Matches::default()
+        };
+        let effect = Effect::Delay(Latency::ZERO);
+        cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
+    }
+    // Each call is delayed until now, and passes when it is repeated.
+    let twice = |mut call: Box<dyn FnMut() -> bool + '_>| assert_eq!((call(), call()), (false, true));
+    twice(Box::new(|| cloud.ensure_machine(of_pool.clone()).is_ok()));
+    twice(Box::new(|| cloud.ensure_machine(of_machine.clone()).is_ok()));
+    twice(Box::new(|| cloud.register_backend(&single).is_ok()));
+    twice(Box::new(|| cloud.describe_machine(&pooled).is_ok()));
+    twice(Box::new(|| cloud.deregister_backend(&single).is_ok()));
+    twice(Box::new(|| cloud.delete_machine(&pooled).is_ok()));
+    twice(Box::new(|| cloud.describe_load_balancer(&cluster).is_ok()));
+    let hit = |name| {
+        let hits = cloud.observe_fault(&id(name)).unwrap().last_hits;
+        hits.into_iter().rev().filter_map(|hit| hit.operation).collect::<Vec<_>>()
+    };
+    assert_eq!(hit("a"), ["DescribeLoadBalancer"]);
+    assert_eq!(hit("b"), ["CreateInstance", "RegisterBackend", "DeregisterBackend"]);
+    assert_eq!(hit("c"), ["CreateInstance", "DescribeInstance", "DeleteInstance"]);
     world.stop().await;
 }

@@ -1,5 +1,6 @@
 //! The state machine.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
 use crate::fault::{Call, FaultRecord, FaultState, Strike, Subject, Verdict};
-use crate::faults::Faults;
+use crate::faults::{Change, Faults};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
@@ -174,7 +175,8 @@ impl Engine {
         };
         let subject = Subject { spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(spec);
-        let call = Call { verb, caller: &operation.caller, subject, can_leak, at: operation.at };
+        let (caller, at) = (operation.caller.as_str(), operation.at);
+        let call = Call { verb, caller, subject, can_leak, at, key: OnceCell::new() };
         Ok((rate.is_some(), faults.strike(&call, setting.seed)))
     }
 
@@ -245,7 +247,7 @@ impl Engine {
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-                if !self.faults.put(id, fault, record, afflicted, notices) {
+                if !self.faults.put(now, id, fault, record, afflicted, notices) {
                     return Ok(Outcome::AlreadyDone);
                 }
                 // A fault that is new or changes decides about all resources of its account.
@@ -293,13 +295,7 @@ impl Engine {
                         catalog.iter().for_each(|catalog| self.step(at, catalog));
                     }
                 }
-                None if self.faults.next_end() == Some(at) => {
-                    if let Some((fault, afflicted)) = self.faults.pop_end() {
-                        let healed = self.heal(at, &fault.name, &afflicted);
-                        self.journal.push(Record::FaultEnded { at, fault });
-                        healed.into_iter().for_each(|event| self.note(event));
-                    }
-                }
+                None if self.faults.next_change() == Some(at) => self.change_fault(at),
                 None => {
                     if let Some(waiting) = self.waiting.end_turn() {
                         self.journal.push(Record::TurnEnded { at, waiting });
@@ -311,11 +307,26 @@ impl Engine {
         self.next_deadline().is_some_and(|at| at <= now)
     }
 
+    /// Lets the next change of a fault happen: its end, or the begin or the end of a window.
+    fn change_fault(&mut self, at: SimTime) {
+        let Some((fault, change, afflicted)) = self.faults.pop_change() else { return };
+        let mut events = self.heal(at, &fault.name, &afflicted);
+        if change == Change::WindowBegins {
+            events.extend(self.afflict_all(at, &fault));
+        }
+        self.journal.push(match change {
+            Change::Ends => Record::FaultEnded { at, fault },
+            Change::WindowBegins => Record::FaultWindow { at, fault, begins: true },
+            Change::WindowEnds => Record::FaultWindow { at, fault, begins: false },
+        });
+        events.into_iter().for_each(|event| self.note(event));
+    }
+
     /// The time of the next deadline, at which [`Engine::poll`] has something to do. It may be in the past.
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
         let due = self.deadlines.first().map(|((at, _), _)| *at);
-        due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_end()).min()
+        due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_change()).min()
     }
 
     /// A resource by name.

@@ -8,6 +8,7 @@
 //!      └─────────────┴────────────────────┴─────────────┴─────▶ no hit: the next fault
 //! ```
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::identity::{ResourceId, ResourceKind};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Outcome, Verb};
 use crate::resource::ResourceSpec;
+use crate::schedule::{Schedule, Window};
 use crate::seed::{Decision, Seed};
 use crate::selector::Selector;
 use crate::time::SimTime;
@@ -177,12 +179,15 @@ pub struct Budget {
     pub count: Option<u64>,
     /// How long the fault is active, from when it began. None means until it is deleted.
     pub lasts: Option<Duration>,
+    /// The windows in which the fault is in force. None means always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
 }
 
 impl Default for Budget {
     /// Everything that matches is hit, until the fault is deleted.
     fn default() -> Self {
-        Self { probability: Odds::new(1.0), skip: 0, count: None, lasts: None }
+        Self { probability: Odds::new(1.0), skip: 0, count: None, lasts: None, schedule: None }
     }
 }
 
@@ -195,6 +200,14 @@ pub struct FaultRecord {
     pub matched: u64,
     /// How many of them it has hit.
     pub hits: u64,
+    /// How many windows of its schedule had begun when it last decided about resources.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub windows: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A hit of a fault.
@@ -213,6 +226,8 @@ pub struct Hit {
 pub enum FaultPhase {
     /// It hits operations that it matches.
     Active,
+    /// It waits for the next window of its schedule.
+    Waiting,
     /// It has made as many hits as it may.
     Exhausted,
     /// Its time is over.
@@ -244,7 +259,10 @@ pub struct FaultState {
     came_back: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
-    /// How many draws were made for each call, see [`call_key`].
+    /// When a window begins or ends next, or its time is over. None before it is put, and if that never happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) changes_at: Option<SimTime>,
+    /// How many draws were made for each call, see [`Call::key`].
     attempts: BTreeMap<u64, u32>,
     /// Until when each call that is being delayed waits.
     delayed: BTreeMap<u64, SimTime>,
@@ -274,6 +292,22 @@ pub(crate) struct Call<'a> {
     /// Whether the instance can leak: there is a bound on how many of a catalog are leaked.
     pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
+    /// See [`Call::key`].
+    pub(crate) key: OnceCell<u64>,
+}
+
+impl Call<'_> {
+    /// Identifies the operation and the subject. Calls of different subjects may have the same key by accident, once in
+    /// 2^64: then they share their number of attempts. Computed once for all faults that want it.
+    fn key(&self) -> u64 {
+        *self.key.get_or_init(|| {
+            let mut key = Canonical::new();
+            key.text(self.verb.as_str());
+            key.id(&self.subject.spec.id);
+            let [a, b, c, d, e, f, g, h, ..] = key.finish();
+            u64::from_be_bytes([a, b, c, d, e, f, g, h])
+        })
+    }
 }
 
 /// What the faults of an account do to a call.
@@ -325,6 +359,7 @@ impl FaultState {
         Self {
             id,
             fault,
+            // About what comes back, an earlier process decided in the same window.
             came_back: record.matched > 0,
             record,
             last_hits: VecDeque::new(),
@@ -332,6 +367,7 @@ impl FaultState {
             notices,
             spared: BTreeSet::new(),
             has_ended: false,
+            changes_at: None,
             attempts: BTreeMap::new(),
             delayed: BTreeMap::new(),
         }
@@ -349,9 +385,60 @@ impl FaultState {
             FaultPhase::Expired
         } else if self.fault.budget.count.is_some_and(|count| count <= self.record.hits) {
             FaultPhase::Exhausted
+        } else if !self.window(now).is_open {
+            FaultPhase::Waiting
         } else {
             FaultPhase::Active
         }
+    }
+
+    /// The window of its schedule.
+    pub(crate) fn window(&self, now: SimTime) -> Window {
+        let Budget { schedule, .. } = &self.fault.budget;
+        schedule.map_or(Window::ALWAYS, |schedule| schedule.window(self.record.began, now))
+    }
+
+    /// Whether its time is not over, and it is in a window of its schedule.
+    fn is_in_force(&self, now: SimTime) -> bool {
+        self.ends().is_none_or(|ends| ends > now) && self.window(now).is_open
+    }
+
+    /// When a window of its schedule begins or ends next, or its time is over. A fault that cannot hit any more needs no
+    /// more windows.
+    pub(crate) fn next_change(&self, now: SimTime) -> Option<SimTime> {
+        let Budget { schedule, count, .. } = self.fault.budget;
+        let is_used_up = count.is_some_and(|count| count <= self.record.hits);
+        let needs_windows = self.window(now).is_open || !is_used_up;
+        let schedule = schedule.filter(|_| needs_windows);
+        let change = schedule.and_then(|schedule| schedule.next_change(self.record.began, now));
+        let ends = self.ends().filter(|_| !self.has_ended);
+        change.filter(|_| !self.has_ended).into_iter().chain(ends).min()
+    }
+
+    /// Begins to decide anew if a window has begun since it last decided, and forgets what a window that is over had
+    /// afflicted. Returns the resources that it afflicts no more. What is final stays.
+    pub(crate) fn turn(&mut self, now: SimTime) -> BTreeSet<ResourceId> {
+        let Window { number, is_open } = self.window(now);
+        let is_new = number != self.record.windows;
+        if is_open && !is_new {
+            return BTreeSet::new();
+        }
+        self.record.windows = number;
+        self.came_back &= !is_new;
+        self.spared.clear();
+        let all = std::mem::take(&mut self.afflicted);
+        let (stay, healed) = all.into_iter().partition(|id| self.is_final_for(id));
+        self.afflicted = stay;
+        self.notices.retain(|notice| self.afflicted.contains(&notice.id));
+        healed
+    }
+
+    /// Whether what it has done to a resource stays when a window ends.
+    fn is_final_for(&self, id: &ResourceId) -> bool {
+        let Some(affliction) = self.affliction() else { return false };
+        let is_final = |affliction: &Affliction| affliction.is_final;
+        let comes_after = affliction.notice.as_ref().is_some_and(|notice| is_final(&notice.then));
+        is_final(affliction) || (comes_after && self.notice_end(id) == Some(NoticeEnd::OVER))
     }
 
     /// When its time is over.
@@ -375,7 +462,9 @@ impl FaultState {
             return false;
         }
         let phase = self.phase(at);
-        if phase != FaultPhase::Expired && self.afflicted.contains(&spec.id) {
+        let is_over = self.ends().is_some_and(|ends| ends <= at);
+        let is_kept = self.is_in_force(at) || (!is_over && self.is_final_for(&spec.id));
+        if is_kept && self.afflicted.contains(&spec.id) {
             return true;
         }
         if phase != FaultPhase::Active || self.spared.contains(&spec.id) {
@@ -383,7 +472,9 @@ impl FaultState {
         }
         let Budget { probability, skip, count, .. } = self.fault.budget;
         let decision = Decision::Affliction { fault: &self.id.name };
-        let is_drawn = probability.draw(&mut seed.draws(spec, decision, 0));
+        // Each window draws anew.
+        let window = u32::try_from(self.record.windows).unwrap_or(u32::MAX);
+        let is_drawn = probability.draw(&mut seed.draws(spec, decision, window));
         let is_hit = if is_adopted && self.came_back {
             // An earlier process decided, and the list of what was hit may be cut. Without a number to count to, the
             // decision is the same again.
@@ -448,33 +539,34 @@ impl FaultState {
         if !may_count || !self.is_about(call) {
             return Answer::NotCounted;
         }
-        let key = call_key(call);
-        if let Some(until) = self.delayed.get(&key).copied() {
-            if call.at < until && phase != FaultPhase::Expired {
+        if !self.delayed.is_empty()
+            && let Some(until) = self.delayed.get(&call.key()).copied()
+        {
+            if call.at < until && self.is_in_force(call.at) {
                 return Answer::Hits(Strike::Instead(Outcome::Delayed { until }));
             }
-            self.delayed.remove(&key);
+            self.delayed.remove(&call.key());
             return Answer::Passes;
         }
         if phase != FaultPhase::Active {
             return Answer::NotCounted;
         }
         self.record.matched += 1;
-        self.hit(call, key, seed).map_or(Answer::Passes, Answer::Hits)
+        self.hit(call, seed).map_or(Answer::Passes, Answer::Hits)
     }
 
     /// Decides whether a call that was counted is hit.
-    fn hit(&mut self, call: &Call<'_>, key: u64, seed: &Seed) -> Option<Strike> {
+    fn hit(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
         if self.record.matched <= self.fault.budget.skip {
             return None;
         }
-        let attempt = self.attempt(key);
+        let attempt = self.attempt(call.key());
         let odds = self.fault.budget.probability;
         let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
         if !odds.draw(&mut seed.draws(call.subject.spec, decision, attempt)) {
             return None;
         }
-        let strike = self.effect(call, key, attempt, seed)?;
+        let strike = self.effect(call, attempt, seed)?;
         let target = call.subject.spec.id.clone();
         self.note(Hit { at: call.at, operation: Some(call.verb), target });
         Some(strike)
@@ -499,7 +591,7 @@ impl FaultState {
         *attempt
     }
 
-    fn effect(&mut self, call: &Call<'_>, key: u64, attempt: u32, seed: &Seed) -> Option<Strike> {
+    fn effect(&mut self, call: &Call<'_>, attempt: u32, seed: &Seed) -> Option<Strike> {
         let error = |reason: FailureReason, message: &str, retry_after: Duration| CloudError::Fault {
             fault: self.id.name.clone(),
             reason,
@@ -526,7 +618,7 @@ impl FaultState {
                 }
                 let decision = Decision::FaultDelay { fault: &self.id.name, operation: call.verb };
                 let until = call.at + latency.draw(&mut seed.draws(call.subject.spec, decision, attempt));
-                self.delayed.insert(key, until);
+                self.delayed.insert(call.key(), until);
                 Some(Strike::Instead(Outcome::Delayed { until }))
             }
         }
@@ -549,14 +641,4 @@ impl Matches {
             && group.fits(subject.group.unwrap_or(&none))
             && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
     }
-}
-
-/// Identifies a call: the operation and the subject. Calls of different subjects may have the same key by accident,
-/// once in 2^64: then they share their number of attempts.
-fn call_key(call: &Call<'_>) -> u64 {
-    let mut key = Canonical::new();
-    key.text(call.verb.as_str());
-    key.id(&call.subject.spec.id);
-    let [a, b, c, d, e, f, g, h, ..] = key.finish();
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }

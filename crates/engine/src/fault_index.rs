@@ -97,7 +97,7 @@ impl FaultIndex {
     }
 
     /// The faults that can be about a subject, in the order of their names.
-    pub(crate) fn candidates(&self, asked: Asked, subject: &Subject<'_>) -> Vec<Arc<str>> {
+    pub(crate) fn candidates<'a>(&'a self, asked: Asked, subject: &Subject<'a>) -> Vec<&'a Arc<str>> {
         let ResourceSpec { id, zone, instance_type, labels, .. } = subject.spec;
         let is_instance = id.kind == ResourceKind::Instance;
         let instance = labels.iter().filter(|_| is_instance);
@@ -116,7 +116,7 @@ impl FaultIndex {
         let mut names = Vec::new();
         let mut parts = 0;
         for part in found {
-            names.extend(part.iter().cloned());
+            names.extend(part);
             parts += 1;
         }
         if parts > 1 {

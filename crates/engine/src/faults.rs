@@ -16,8 +16,19 @@ use crate::time::SimTime;
 pub(crate) struct Faults {
     /// Only accounts with faults.
     by_account: BTreeMap<String, OfAccount>,
-    /// When the time of each fault that ends by itself is over.
-    ends: BTreeSet<(SimTime, ResourceId)>,
+    /// When the time of each fault is over, or a window of its schedule begins or ends.
+    changes: BTreeSet<(SimTime, ResourceId)>,
+}
+
+/// What happens to a fault as time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A window of its schedule begins.
+    WindowBegins,
+    /// A window of its schedule ends.
+    WindowEnds,
+    /// Its time is over.
+    Ends,
 }
 
 /// The faults of an account.
@@ -57,13 +68,14 @@ impl Faults {
     /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns whether something changed.
     pub(crate) fn put(
         &mut self,
+        now: SimTime,
         id: &ResourceId,
         fault: &Fault,
         record: FaultRecord,
         afflicted: &[ResourceId],
         notices: &[NoticeEnd],
     ) -> bool {
-        let state = match self.get(id) {
+        let mut state = match self.get(id) {
             Some(known) if known.fault == *fault => return false,
             Some(known) => known.clone().changed(fault.clone()),
             None => {
@@ -71,15 +83,20 @@ impl Faults {
                 FaultState::new(id.clone(), fault.clone(), record, afflicted, notices.to_vec())
             }
         };
+        // What it afflicts no more is healed when it decides about all resources.
+        state.turn(now);
+        state.changes_at = state.next_change(now);
         self.insert(state);
         true
     }
 
     /// Adds a fault as it was. Replaces a fault of the same name.
-    pub(crate) fn insert(&mut self, state: FaultState) {
+    pub(crate) fn insert(&mut self, mut state: FaultState) {
         self.remove(&state.id);
-        let ends = state.ends().filter(|_| !state.has_ended);
-        self.ends.extend(ends.map(|ends| (ends, state.id.clone())));
+        // Earlier releases had no schedules, and did not keep the next change.
+        let change = state.changes_at.or(state.ends().filter(|_| !state.has_ended));
+        state.changes_at = change;
+        self.changes.extend(change.map(|at| (at, state.id.clone())));
         self.by_account.entry(state.id.account.clone()).or_default().insert(state);
     }
 
@@ -90,8 +107,8 @@ impl Faults {
         if faults.by_name.is_empty() {
             self.by_account.remove(&id.account);
         }
-        if let Some(ends) = state.ends() {
-            self.ends.remove(&(ends, state.id.clone()));
+        if let Some(at) = state.changes_at {
+            self.changes.remove(&(at, state.id.clone()));
         }
         Some(state)
     }
@@ -100,7 +117,8 @@ impl Faults {
     /// and those that have decided about it.
     pub(crate) fn deciding(&self, subject: &Subject<'_>) -> BTreeSet<Arc<str>> {
         let Some(faults) = self.by_account.get(&subject.spec.id.account) else { return BTreeSet::new() };
-        let mut names: BTreeSet<_> = faults.index.candidates(Asked::Resource, subject).into_iter().collect();
+        let mut names: BTreeSet<_> =
+            faults.index.candidates(Asked::Resource, subject).into_iter().cloned().collect();
         let afflicts =
             |name: &&Arc<str>| faults.by_name.get(*name).is_some_and(|state| state.affliction().is_some());
         let knowing = faults.knowing.get(&subject.spec.id);
@@ -143,28 +161,42 @@ impl Faults {
         }
     }
 
-    /// When the next time of a fault is over.
-    pub(crate) fn next_end(&self) -> Option<SimTime> {
-        self.ends.first().map(|(at, _)| *at)
+    /// When the next change of a fault is due.
+    pub(crate) fn next_change(&self) -> Option<SimTime> {
+        self.changes.first().map(|(at, _)| *at)
     }
 
-    /// The fault whose time is over next, and what it has afflicted. It is not returned again.
-    pub(crate) fn pop_end(&mut self) -> Option<(ResourceId, BTreeSet<ResourceId>)> {
-        let (_, id) = self.ends.pop_first()?;
-        let faults = self.of_account_mut(&id).expect("a fault is removed with its end");
-        let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its end");
-        state.has_ended = true;
-        let afflicted = std::mem::take(&mut state.afflicted);
-        afflicted.iter().for_each(|resource| faults.note(&id.name, resource));
-        Some((id, afflicted))
+    /// Lets the next change of a fault happen. Returns what it afflicts no more.
+    pub(crate) fn pop_change(&mut self) -> Option<(ResourceId, Change, BTreeSet<ResourceId>)> {
+        let (at, id) = self.changes.pop_first()?;
+        let faults = self.by_account.get_mut(&id.account).expect("a fault is removed with its changes");
+        let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its changes");
+        let (change, healed) = if state.ends().is_some_and(|ends| ends <= at) {
+            state.has_ended = true;
+            (Change::Ends, std::mem::take(&mut state.afflicted))
+        } else {
+            let known: Vec<_> = state.known().cloned().collect();
+            let healed = state.turn(at);
+            let change = if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds };
+            known.iter().for_each(|resource| faults.note(&id.name, resource));
+            (change, healed)
+        };
+        healed.iter().for_each(|resource| faults.note(&id.name, resource));
+        let state = faults.by_name.get_mut(id.name.as_str()).expect("it is there");
+        state.changes_at = state.next_change(at);
+        self.changes.extend(state.changes_at.map(|at| (at, id.clone())));
+        Some((id, change, healed))
     }
 
     /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
         let mut verdict = Verdict::default();
-        let Some(faults) = self.by_account.get_mut(&call.subject.spec.id.account) else { return verdict };
-        for name in faults.index.candidates(Asked::Call(call.verb), &call.subject) {
-            let state = faults.by_name.get_mut(&name).expect("a fault is removed from the index");
+        let Some(OfAccount { by_name, index, .. }) = self.by_account.get_mut(&call.subject.spec.id.account)
+        else {
+            return verdict;
+        };
+        for name in index.candidates(Asked::Call(call.verb), &call.subject) {
+            let state = by_name.get_mut(name).expect("a fault is removed from the index");
             verdict.hit = match state.strike(call, seed) {
                 Answer::NotCounted => continue,
                 Answer::Passes => None,

@@ -54,6 +54,15 @@ pub enum Record {
         /// The fault.
         fault: ResourceId,
     },
+    /// A window of the schedule of a fault begins or ends.
+    FaultWindow {
+        /// The time.
+        at: SimTime,
+        /// The fault.
+        fault: ResourceId,
+        /// Whether it begins.
+        begins: bool,
+    },
     /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
     /// waits.
     TurnEnded {
@@ -72,7 +81,7 @@ impl Record {
             Self::Operation { operation, .. } => operation.request.target(),
             Self::Event(event) => &event.id,
             Self::RoomFreed { waiting, .. } | Self::TurnEnded { waiting, .. } => waiting,
-            Self::FaultEnded { fault, .. } => fault,
+            Self::FaultEnded { fault, .. } | Self::FaultWindow { fault, .. } => fault,
         }
     }
 }

@@ -55,6 +55,7 @@ mod quantile;
 mod replay;
 mod resource;
 mod room;
+mod schedule;
 mod seed;
 mod selector;
 mod setting;
@@ -81,6 +82,7 @@ pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
 pub use room::{Quota, Room, Waiter};
+pub use schedule::Schedule;
 pub use seed::Seed;
 pub use selector::{Requirement, Selector};
 pub use state::{NamedCatalog, Reserved, State, StateError};

@@ -92,6 +92,9 @@ fn told(record: &Record) -> String {
             format!("{waiting} was told that there is room in {room:?} at {at}")
         }
         Record::TurnEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
+        Record::FaultWindow { at, fault, begins } => {
+            format!("a window of {fault} {} at {at}", if *begins { "began" } else { "ended" })
+        }
         Record::FaultEnded { at, fault } => format!("the time of {fault} was over at {at}"),
     }
 }
@@ -190,7 +193,8 @@ impl Playing {
             Record::Event(Event { at, .. })
             | Record::RoomFreed { at, .. }
             | Record::TurnEnded { at, .. }
-            | Record::FaultEnded { at, .. } => {
+            | Record::FaultEnded { at, .. }
+            | Record::FaultWindow { at, .. } => {
                 while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= *at) {
                     self.engine.poll_some(*at, 1);
                     self.read().map_err(missing)?;

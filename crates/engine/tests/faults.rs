@@ -8,7 +8,7 @@ use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
     FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
     Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
-    Selector, SimTime, Verb,
+    Schedule, Selector, SimTime, Verb,
 };
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
 }
 
 fn began(began: SimTime) -> FaultRecord {
-    FaultRecord { began, matched: 0, hits: 0 }
+    FaultRecord { began, ..FaultRecord::default() }
 }
 
 fn create(name: &str) -> Request {
@@ -69,7 +69,7 @@ fn a_fault_fails_what_it_matches_until_it_is_deleted() {
         ("Throttled", "the account calls too often (Fault f)".into())
     );
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!(state.record, FaultRecord { began: at(1), matched: 1, hits: 1 });
+    assert_eq!(state.record, FaultRecord { began: at(1), matched: 1, hits: 1, windows: 0 });
     assert_eq!(state.last_hits, [Hit { at: at(2), operation: Some(Verb::CreateInstance), target: id("m") }]);
     assert_eq!(ask(&mut engine, at(3), Request::Delete(fault("f"))), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::Accepted));
@@ -300,7 +300,7 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
         Budget { skip: 2, count: Some(3), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
     let fault_of = Fault { budget, ..failing(Matches::default()) };
     let mut engine = engine();
-    let record = FaultRecord { began: at(10), matched: 4, hits: 2 };
+    let record = FaultRecord { began: at(10), matched: 4, hits: 2, windows: 0 };
     let put = Request::PutFault {
         id: fault("f"),
         fault: Box::new(fault_of),
@@ -319,8 +319,21 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
 fn budget() -> impl Strategy<Value = Budget> {
     let probability = prop_oneof![Just(Odds::new(1.0)), (0.0..1.0f64).prop_map(Odds::new)];
     let lasts = prop::option::of((1u64..40).prop_map(Duration::from_secs));
-    (probability, 0u64..4, prop::option::of(0u64..5), lasts)
-        .prop_map(|(probability, skip, count, lasts)| Budget { probability, skip, count, lasts })
+    (probability, 0u64..4, prop::option::of(0u64..5), lasts, prop::option::weighted(0.4, schedule()))
+        .prop_map(|(probability, skip, count, lasts, schedule)| Budget {
+            probability,
+            skip,
+            count,
+            lasts,
+            schedule,
+        })
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    (2u64..30, 1u64..15, 0u64..10).prop_map(|(every, lasts, offset)| {
+        let [every, lasts, offset] = [every, lasts.min(every - 1), offset].map(Duration::from_secs);
+        Schedule { every, lasts, offset }
+    })
 }
 
 pub(crate) fn effect() -> impl Strategy<Value = Effect> {
@@ -401,7 +414,8 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     })
 }
 
-const END: SimTime = SimTime::from_millis(10_000_000);
+/// Later than the end of every fault; a schedule goes on, so not much later.
+const END: SimTime = SimTime::from_millis(200_000);
 
 fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(Journal::CAPACITY);

@@ -12,3 +12,4 @@ mod notices;
 mod properties;
 mod rooms;
 mod rules;
+mod schedules;

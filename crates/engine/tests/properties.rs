@@ -478,7 +478,10 @@ proptest! {
             }
             Line::Record(Entry {
                 record:
-                    Record::RoomFreed { at, .. } | Record::TurnEnded { at, .. } | Record::FaultEnded { at, .. },
+                    Record::RoomFreed { at, .. }
+                    | Record::TurnEnded { at, .. }
+                    | Record::FaultEnded { at, .. }
+                    | Record::FaultWindow { at, .. },
                 ..
             }) => *at = END,
             Line::State(_) | Line::Digest { .. } => unreachable!("it is a record"),

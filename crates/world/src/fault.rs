@@ -1,6 +1,6 @@
 //! Faults of the cloud in a world.
 
-use nephele_api::cloud::v1alpha1::{FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{CALLERS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use nephele_api::labels;
 use serde_json::{Value, json};
 
@@ -11,9 +11,16 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     // Nobody in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
+    // Some Faults are about one caller, and some come and go while they last.
+    let caller = CALLERS.get(usize::from(percent % 8)).filter(|_| !is_of_machines);
+    let schedule = percent.is_multiple_of(3).then(|| {
+        let window = 1 + seconds / 8;
+        json!({ "every": format!("{}s", 2 * window + 1), "for": format!("{window}s"), "offset": format!("{}s", count % 3) })
+    });
     json!({
         "match": {
             "operations": operation.into_iter().collect::<Vec<_>>(),
+            "callers": caller.into_iter().collect::<Vec<_>>(),
             "machineSelector": effect.get("vanish").or(effect.get("spotReclaim")).map(|_| workers),
         },
         "effect": effect,
@@ -21,6 +28,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
             "probability": if percent < 100 { format!("0.{percent:02}") } else { "1".to_owned() },
             "count": (count > 0).then_some(count),
             "for": format!("{seconds}s"),
+            "schedule": schedule,
         },
     })
 }

@@ -91,6 +91,9 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         | "exactly one of alarm, noLeader, slow and hiddenMember has to be set"
         | "exactly one of expiresIn and expired has to be set"
         | "exactly one of noBackends, wrongBackends and reset has to be set" => json!({}),
+        "schedule.for must be at least 1s, and 1s shorter than schedule.every" => {
+            json!({"every": "10s", "for": "9500ms"})
+        }
         "flap.up and flap.down must be at least 1s" => json!({"up": "999ms", "down": "1s"}),
         "exactly one action has to be set"
         | "exactly one action, parallel or steps has to be set"
@@ -125,6 +128,9 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
         "match.operations can only be set with the effects fail and delay" => {
             json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
+        }
+        "match.callers can only be set with the effects fail, delay and leak" => {
+            json!({"effect": {"freeze": {}}, "match": {"callers": ["machine"]}})
         }
         "budget.count can be at most 100, except with the effects fail and delay" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})

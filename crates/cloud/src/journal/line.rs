@@ -77,6 +77,13 @@ impl JournalLine {
                 line.say("TurnEnded", "It did not ask for the room in time, and lost its place".to_owned());
                 *at
             }
+            Record::FaultWindow { at, fault, begins } => {
+                line.faults = vec![fault.name.clone()];
+                let (event, what) =
+                    if *begins { ("FaultWindowBegan", "begins") } else { ("FaultWindowEnded", "ends") };
+                line.say(event, format!("A window of its schedule {what}"));
+                *at
+            }
             Record::FaultEnded { at, fault } => {
                 line.faults = vec![fault.name.clone()];
                 line.say("FaultEnded", "Its time is over".to_owned());

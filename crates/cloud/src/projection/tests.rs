@@ -10,6 +10,7 @@ use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::caller::Caller;
 use crate::identity::{MachineAddress, MachineId, Role};
 use crate::spec::{Allocation, MachineSpec};
 
@@ -38,6 +39,7 @@ fn machine(role: Role) -> MachineSpec {
         id: MachineId { cluster: cluster().id, name: "m1".into() },
         labels: BTreeMap::new(),
         role,
+        caller: Caller::Machine,
         version: "v1.36.3".into(),
         zone: Some("sim-1a".into()),
         region: None,

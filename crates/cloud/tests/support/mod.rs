@@ -17,8 +17,8 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint,
-    MachineError, MachineId, MachineSpec, Market, Role, Stage,
+    Allocation, Authorities, Authority, Caller, Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec,
+    Endpoint, MachineError, MachineId, MachineSpec, Market, Role, Stage,
 };
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
@@ -192,6 +192,7 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
         id: MachineId { cluster: cluster.clone(), name: name.into() },
         labels: BTreeMap::new(),
         role,
+        caller: Caller::Machine,
         version: "v1.36.3".into(),
         zone: None,
         region: None,

@@ -1,5 +1,6 @@
 //! The index finds the same faults as asking all of them.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -11,6 +12,7 @@ use crate::fault::{Budget, Effect, FailureReason, Matches};
 use crate::latency::Odds;
 use crate::operation::Verb;
 use crate::resource::ResourceSpec;
+use crate::schedule::Schedule;
 use crate::selector::{Requirement, Selector};
 
 const VALUES: [&str; 3] = ["a", "b", "c"];
@@ -72,15 +74,28 @@ fn any_fault() -> impl Strategy<Value = Fault> {
             group,
             instance,
         });
-    let budget =
-        (prop_oneof![Just(1.0), 0.0..1.0f64], 0u64..2, prop::option::of(0u64..4), prop::option::of(1u64..30));
-    let budget = budget.prop_map(|(probability, skip, count, lasts)| Budget {
+    let budget = (
+        prop_oneof![Just(1.0), 0.0..1.0f64],
+        0u64..2,
+        prop::option::of(0u64..4),
+        prop::option::of(1u64..30),
+        prop::option::of(schedule()),
+    );
+    let budget = budget.prop_map(|(probability, skip, count, lasts, schedule)| Budget {
         probability: Odds::new(probability),
         skip,
         count,
         lasts: lasts.map(Duration::from_secs),
+        schedule,
     });
     (matches, select(effects), budget).prop_map(|(matches, effect, budget)| Fault { matches, effect, budget })
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    (2u64..20, 1u64..10, 0u64..5).prop_map(|(every, lasts, offset)| {
+        let [every, lasts, offset] = [every, lasts.min(every - 1), offset].map(Duration::from_secs);
+        Schedule { every, lasts, offset }
+    })
 }
 
 fn labels() -> impl Strategy<Value = Labels> {
@@ -158,7 +173,7 @@ proptest! {
             match step {
                 Step::Put(name, fault) => {
                     let (id, record) = (ResourceId::fault("default", name), FaultRecord { began: at, ..FaultRecord::default() });
-                    faults.put(&id, &fault, record, &[], &[]);
+                    faults.put(at, &id, &fault, record, &[], &[]);
                     walk.0.insert(name.to_owned(), faults.get(&id).expect("it was put").clone());
                 }
                 Step::Remove(name) => {
@@ -166,7 +181,7 @@ proptest! {
                 }
                 Step::Call(verb, can_leak, spec, group) => {
                     let subject = Subject { spec: &spec, group: group.as_ref() };
-                    let call = Call { verb, caller: "test", subject, can_leak, at };
+                    let call = Call { verb, caller: "test", subject, can_leak, at, key: OnceCell::new() };
                     prop_assert_eq!(faults.strike(&call, &seed), walk.strike(&call, &seed));
                 }
                 Step::Decide(spec, group) => {
@@ -190,10 +205,17 @@ proptest! {
                     walk.0.values_mut().for_each(|state| state.forget(&id));
                 }
                 Step::End => {
-                    if let Some((id, afflicted)) = faults.pop_end() {
+                    if let Some((id, change, healed)) = faults.pop_change() {
                         let state = walk.0.get_mut(&id.name).expect("a fault");
-                        state.has_ended = true;
-                        prop_assert_eq!(std::mem::take(&mut state.afflicted), afflicted);
+                        let due = state.changes_at.expect("it was due");
+                        let walked = if change == Change::Ends {
+                            state.has_ended = true;
+                            std::mem::take(&mut state.afflicted)
+                        } else {
+                            state.turn(due)
+                        };
+                        state.changes_at = state.next_change(due);
+                        prop_assert_eq!(walked, healed);
                     }
                 }
             }
@@ -201,7 +223,7 @@ proptest! {
         }
         // Nothing of a fault that is gone stays in the index.
         walk.0.keys().for_each(|name| drop(faults.remove(&ResourceId::fault("default", name.as_str()))));
-        prop_assert!(faults.is_empty() && faults.ends.is_empty());
+        prop_assert!(faults.is_empty() && faults.changes.is_empty());
     }
 
     /// What is filed is taken out again.

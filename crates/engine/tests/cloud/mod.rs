@@ -33,7 +33,8 @@ impl Watched {
             Record::Operation { .. }
             | Record::RoomFreed { .. }
             | Record::TurnEnded { .. }
-            | Record::FaultEnded { .. } => None,
+            | Record::FaultEnded { .. }
+            | Record::FaultWindow { .. } => None,
         };
         let mut events: Vec<Event> = entries.iter().filter_map(|entry| event(&entry.record)).collect();
         events.retain(|event| !matches!(event.kind, EventKind::Adopted { .. }));

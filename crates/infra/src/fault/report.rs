@@ -13,7 +13,8 @@ use crate::report::Report;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
-    let FaultStatus { start_time, matched, hits, affected, leaked_instances, .. } = object.status.as_ref()?;
+    let FaultStatus { start_time, matched, hits, windows, affected, leaked_instances, .. } =
+        object.status.as_ref()?;
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let namespace = object.namespace().unwrap_or_default();
     let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
@@ -25,6 +26,7 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         began: start_time.as_ref()?.0,
         matched: number(*matched),
         hits: number(*hits),
+        windows: number(*windows),
         affected: affected.iter().map(known).collect(),
         leaked: leaked::of_status(leaked_instances, &namespace, DEFAULT_NAME),
     })
@@ -47,18 +49,23 @@ pub(super) fn status(
     let is_idle = observed.as_ref().is_some_and(|observed| observed.matched == 0);
     let message = if is_idle { "Nothing has matched it so far" } else { "" };
     report.set(condition(types::READY, conditions::TRUE, reasons::READY, message));
-    let Some(FaultObservation { phase, began, matched, hits, last_hits, affected, leaked }) = observed else {
+    let Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked }) =
+        observed
+    else {
         return report.status;
     };
     let status = &mut report.status;
     status.phase = match phase {
         FaultPhase::Active => "Active",
+        FaultPhase::Waiting => "Waiting",
         FaultPhase::Exhausted => "Exhausted",
         FaultPhase::Expired => "Expired",
     }
     .to_owned();
     status.start_time = Some(MicroTime(began));
     status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
+    let has_schedule = object.spec.budget.schedule.is_some();
+    status.windows = has_schedule.then(|| i64::try_from(windows).unwrap_or(i64::MAX));
     status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
     let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
         cluster: cluster.name,
@@ -101,6 +108,8 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
 
 #[cfg(test)]
 mod tests {
+    use nephele_api::cloud::v1alpha1::FaultSchedule;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -121,8 +130,8 @@ mod tests {
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        let (affected, leaked) = (affected(), vec![]);
-        Some(FaultObservation { phase, began, matched, hits, last_hits, affected, leaked })
+        let (affected, leaked, windows) = (affected(), vec![], 0);
+        Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked })
     }
 
     #[test]
@@ -137,7 +146,7 @@ mod tests {
         let affected = affected();
         assert_eq!(
             history(&object),
-            Some(FaultHistory { began: at(1), matched: 4, hits: 2, affected, leaked: vec![] })
+            Some(FaultHistory { began: at(1), matched: 4, hits: 2, windows: 0, affected, leaked: vec![] })
         );
         // The cloud of a new process has the numbers of the status, but not the hits.
         let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
@@ -176,6 +185,21 @@ mod tests {
         let second = status(&object, None, observed(0, vec![]), at(6));
         assert_eq!(second.conditions[0].message, "");
         assert!(!differs_in_numbers_only(Some(&first), &second));
+    }
+
+    #[test]
+    fn a_scheduled_fault_says_that_it_waits_and_which_window_it_was_in() {
+        let mut object = Fault::default();
+        object.spec.budget.schedule = Some(FaultSchedule::default());
+        let waiting = observed(2, vec![]).map(|observed| FaultObservation {
+            phase: FaultPhase::Waiting,
+            windows: 3,
+            ..observed
+        });
+        let status = status(&object, None, waiting, at(5));
+        assert_eq!((status.phase.as_str(), status.windows), ("Waiting", Some(3)));
+        object.status = Some(status);
+        assert_eq!(history(&object).map(|history| history.windows), Some(3));
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
     self, AFFECTED_MAX, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay, ERROR_CODES,
-    EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
+    EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec, FaultyCondition, Hold,
     LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, Budget, EarlyExpiry, Effect, EtcdAlarm, FailureReason, Fault,
-    Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Odds, Requirement, Selector, Stage,
-    Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, Budget, Caller, EarlyExpiry, Effect, EtcdAlarm, FailureReason,
+    Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Odds, Requirement, Schedule,
+    Selector, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -25,8 +25,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_secs(120);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
-/// The shortest time for which a kubelet reports or is silent in turn. Each turn writes the Node.
-const FLAP_MIN: Duration = Duration::from_secs(1);
+/// The shortest time for which a kubelet reports or is silent in turn, and for which a fault is in force or not. Each turn
+/// writes the Node.
+const TURN_MIN: Duration = Duration::from_secs(1);
 
 /// A field of the spec that the schema would refuse.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -61,16 +62,28 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
             ));
         }
     }
+    let is_of_resources = fault.effect.affliction().is_some();
+    if let Some(caller) = fault.matches.callers.first().filter(|_| is_of_resources) {
+        return Err(mistake("match.callers", caller, "for a fault of machines or API servers"));
+    }
     Ok(fault)
 }
 
 fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
-    let FaultMatch { operations, names, zones, instance_types, markets, cluster_selector, machine_selector } =
-        wanted;
+    let FaultMatch {
+        operations,
+        callers,
+        names,
+        zones,
+        instance_types,
+        markets,
+        cluster_selector,
+        machine_selector,
+    } = wanted;
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
     Ok(Matches {
         operations: operations.iter().map(|name| operation(name)).collect::<Result<_, _>>()?,
-        callers: BTreeSet::new(),
+        callers: callers.iter().map(|name| caller(name)).collect::<Result<_, _>>()?,
         names: set(names),
         zones: set(zones),
         instance_types: set(instance_types),
@@ -83,6 +96,12 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
 fn operation(name: &str) -> Result<Verb, Mistake> {
     let found = Verb::ALL.into_iter().find(|verb| verb.as_str() == name);
     found.ok_or_else(|| mistake("match.operations", name, "an operation of the cloud"))
+}
+
+fn caller(name: &str) -> Result<String, Mistake> {
+    let found = Caller::ALL.into_iter().find(|caller| caller.as_str() == name);
+    let found = found.ok_or_else(|| mistake("match.callers", name, "a caller of the cloud"))?;
+    Ok(found.as_str().to_owned())
 }
 
 fn market(name: &str) -> Result<Market, Mistake> {
@@ -271,7 +290,7 @@ fn balancer(wanted: &LoadBalancerFault) -> Result<LoadBalancerTrouble, Mistake> 
 fn flapping(v1alpha1::Flap { up, down }: &v1alpha1::Flap) -> Result<Flap, Mistake> {
     let turn = |field, text: &str| {
         let turn = duration(field, text)?;
-        if turn < FLAP_MIN { Err(mistake(field, text, "at least 1s")) } else { Ok(turn) }
+        if turn < TURN_MIN { Err(mistake(field, text, "at least 1s")) } else { Ok(turn) }
     };
     Ok(Flap::new(turn("effect.flap.down", down)?, turn("effect.flap.up", up)?))
 }
@@ -310,7 +329,7 @@ fn failure(reason: &str) -> Result<FailureReason, Mistake> {
 }
 
 fn budget_of(wanted: &FaultBudget) -> Result<Budget, Mistake> {
-    let FaultBudget { probability, skip, count, lasts } = wanted;
+    let FaultBudget { probability, skip, count, lasts, schedule } = wanted;
     let number =
         |field, value: i32| u64::try_from(value).map_err(|_| mistake(field, &value, "a number from 0 on"));
     Ok(Budget {
@@ -321,7 +340,19 @@ fn budget_of(wanted: &FaultBudget) -> Result<Budget, Mistake> {
             "" => None,
             text => Some(duration("budget.for", text)?),
         },
+        schedule: schedule.as_ref().map(schedule_of).transpose()?,
     })
+}
+
+fn schedule_of(FaultSchedule { every, lasts, offset }: &FaultSchedule) -> Result<Schedule, Mistake> {
+    let every = duration("budget.schedule.every", every)?;
+    let window = duration("budget.schedule.for", lasts)?;
+    if window < TURN_MIN || every.saturating_sub(window) < TURN_MIN {
+        let expected = "at least 1s, and 1s shorter than every";
+        return Err(mistake("budget.schedule.for", lasts, expected));
+    }
+    let offset = if offset.is_empty() { Duration::ZERO } else { duration("budget.schedule.offset", offset)? };
+    Ok(Schedule { every, lasts: window, offset })
 }
 
 fn duration(field: &'static str, text: &str) -> Result<Duration, Mistake> {

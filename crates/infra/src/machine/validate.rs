@@ -13,8 +13,8 @@ use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market, Role,
-    Software, Stage, StartUp,
+    Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market,
+    Role, Software, Stage, StartUp,
 };
 use nephele_kit::{is_externally_managed, paused_message};
 
@@ -194,6 +194,7 @@ fn spec(
         id: MachineId { cluster, name: object.name_any() },
         labels: machine.labels().clone(),
         role,
+        caller: caller(machine),
         version,
         // A machine stays in the zone where it was placed.
         zone: zone(object).or_else(|| wanted_zone(object, machine)),
@@ -215,6 +216,12 @@ fn spec(
         reached: reached.collect(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
+}
+
+/// Who calls the cloud about a machine.
+fn caller(machine: &Machine) -> Caller {
+    let is_of_pool = labels::value(&machine.metadata, POOL_NAME_LABEL).is_some();
+    if is_of_pool { Caller::MachinePool } else { Caller::Machine }
 }
 
 /// How a machine is paid for. The schema refuses what is neither of the two.

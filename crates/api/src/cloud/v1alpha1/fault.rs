@@ -22,6 +22,8 @@ pub const OPERATIONS: [&str; 9] = [
     "RegisterBackend",
     "DeregisterBackend",
 ];
+/// The callers of operations.
+pub const CALLERS: [&str; 3] = ["cluster", "machine", "machinePool"];
 /// The reasons for which a fault can make an operation fail.
 pub const FAIL_REASONS: [&str; 9] = [
     "InsufficientCapacity",
@@ -35,7 +37,7 @@ pub const FAIL_REASONS: [&str; 9] = [
     "LostAnswer",
 ];
 /// The phases of a fault.
-const PHASES: [&str; 4] = ["Active", "Exhausted", "Expired", "Invalid"];
+const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired", "Invalid"];
 
 /// The status codes with which a fault can answer requests.
 pub const ERROR_CODES: [i32; 9] = [401, 403, 404, 409, 410, 429, 500, 503, 504];
@@ -88,6 +90,11 @@ pub const AFFECTED_MAX: usize = 100;
         "match.operations can only be set with the effects fail and delay",
     ),
     schema::rule(
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.leak) || !has(self.match) || \
+         !has(self.match.callers)",
+        "match.callers can only be set with the effects fail, delay and leak",
+    ),
+    schema::rule(
         "has(self.effect.fail) || has(self.effect.delay) || !has(self.budget) || !has(self.budget.count) || self.budget.count <= 100",
         "budget.count can be at most 100, except with the effects fail and delay",
     ),
@@ -111,6 +118,11 @@ pub struct FaultMatch {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "operations")]
     pub operations: Vec<String>,
+    /// Who calls the operations: cluster for those of an InMemoryCluster, which are about its load balancer; machinePool
+    /// for those of an InMemoryMachine of a MachinePool; machine for those of other InMemoryMachines. By default all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "callers")]
+    pub callers: Vec<String>,
     /// The names of InMemoryMachines or, for operations on load balancers, of Clusters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
@@ -483,13 +495,40 @@ pub struct FaultBudget {
     #[serde(rename = "for", skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
     pub lasts: String,
+    /// The windows in which the fault is in force; by default always. Between them, what it has hit is healed as when it is
+    /// deleted. It decides anew in each window what it hits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<FaultSchedule>,
+}
+
+/// Windows that come again and again, counted from when the fault began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["every", "for"], "x-kubernetes-validations" = [
+    schema::rule(
+        "duration(self.for) >= duration('1s') && duration(self.every) - duration(self.for) >= duration('1s')",
+        "schedule.for must be at least 1s, and 1s shorter than schedule.every",
+    ),
+]))]
+pub struct FaultSchedule {
+    /// The time from the begin of a window to the begin of the next one.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub every: String,
+    /// How long a window lasts: at least 1s, and 1s shorter than every.
+    #[serde(rename = "for")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub lasts: String,
+    /// The time until the first window; by default it begins with the fault.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub offset: String,
 }
 
 /// The status of a fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultStatus {
-    /// Active while it can hit. Exhausted when it has made as many hits as it may. Expired when its time is over. Invalid
+    /// Active while it can hit. Waiting before and between the windows of its schedule. Exhausted when it has made as many hits as it may. Expired when its time is over. Invalid
     /// when the manager cannot use its spec.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = PHASES))]
@@ -505,6 +544,10 @@ pub struct FaultStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub hits: Option<i64>,
+    /// How many windows of its schedule have begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub windows: Option<i64>,
     /// The last hits, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
@@ -573,6 +616,19 @@ fn operations(_: &mut SchemaGenerator) -> Schema {
         "maxItems": OPERATIONS.len(),
         "x-kubernetes-list-type": "set",
         "items": { "type": "string", "enum": OPERATIONS },
+    })
+}
+
+fn callers(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "Who calls the operations: cluster for those of an InMemoryCluster, which are about its load \
+                        balancer; machinePool for those of an InMemoryMachine of a MachinePool; machine for those of \
+                        other InMemoryMachines. By default all.",
+        "type": "array",
+        "minItems": 1,
+        "maxItems": CALLERS.len(),
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "enum": CALLERS },
     })
 }
 

@@ -16,10 +16,10 @@ pub use cloud_extension_config::{
     ExtensionHandler, ExtensionHook, ExtensionService,
 };
 pub use fault::{
-    AFFECTED_MAX, Affected, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay,
+    AFFECTED_MAX, Affected, ApiServerFault, CALLERS, CertificateFault, ConnectionReset, CutWatches, Delay,
     ERROR_CODES, ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit,
-    FaultMatch, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LoadBalancerFault,
-    NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
+    FaultMatch, FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold,
+    LoadBalancerFault, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,

@@ -1,4 +1,4 @@
-use nephele_api::cloud::v1alpha1::{ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{CALLERS, ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use serde_json::json;
 
 use super::*;
@@ -27,6 +27,7 @@ fn every_field_has_its_meaning() {
     let spec = json!({
         "match": {
             "operations": ["DeleteInstance", "CreateInstance"],
+            "callers": ["machinePool", "machine"],
             "names": ["m"],
             "zones": ["north-1a"],
             "instanceTypes": ["large"],
@@ -40,13 +41,16 @@ fn every_field_has_its_meaning() {
             ] },
         },
         "effect": { "delay": { "duration": "1m", "jitter": "0.5" } },
-        "budget": { "probability": "0.25", "skip": 2, "count": 5, "for": "90s" },
+        "budget": {
+            "probability": "0.25", "skip": 2, "count": 5, "for": "90s",
+            "schedule": { "every": "10m", "for": "1m", "offset": "30s" },
+        },
     });
     let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
     let expected = Fault {
         matches: Matches {
             operations: BTreeSet::from([Verb::CreateInstance, Verb::DeleteInstance]),
-            callers: BTreeSet::new(),
+            callers: set(&["machine", "machinePool"]),
             names: set(&["m"]),
             zones: set(&["north-1a"]),
             instance_types: set(&["large"]),
@@ -65,6 +69,11 @@ fn every_field_has_its_meaning() {
             skip: 2,
             count: Some(5),
             lasts: Some(Duration::from_secs(90)),
+            schedule: Some(Schedule {
+                every: Duration::from_secs(600),
+                lasts: Duration::from_secs(60),
+                offset: Duration::from_secs(30),
+            }),
         },
     };
     assert_eq!(read(spec), Ok(expected));
@@ -162,6 +171,8 @@ fn every_trouble_of_api_servers_is_read() {
 fn every_operation_and_reason_of_the_schema_is_known() {
     assert_eq!(OPERATIONS.map(|name| operation(name).map(Verb::as_str)), OPERATIONS.map(Ok));
     assert_eq!(OPERATIONS.len(), Verb::ALL.len());
+    assert_eq!(CALLERS.map(caller), CALLERS.map(|name| Ok(name.to_owned())));
+    assert_eq!(CALLERS.len(), Caller::ALL.len());
     let reasons: BTreeSet<_> = FAIL_REASONS.iter().map(|reason| failure(reason).expect("known")).collect();
     assert_eq!(reasons.len(), FAIL_REASONS.len());
 }
@@ -276,6 +287,14 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             r#"spec.match.operations: "CreateInstance" is not for a fault of machines or API servers"#,
         ),
         (
+            json!({ "effect": { "outage": {} }, "match": { "callers": ["machine"] } }),
+            r#"spec.match.callers: "machine" is not for a fault of machines or API servers"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "callers": ["infra"] } }),
+            r#"spec.match.callers: "infra" is not a caller of the cloud"#,
+        ),
+        (
             json!({ "effect": { "vanish": {} }, "budget": { "count": 101 } }),
             r#"spec.budget.count: "101" is not at most 100, for a fault of machines or API servers"#,
         ),
@@ -298,6 +317,18 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": fail(), "budget": { "skip": -1 } }),
             r#"spec.budget.skip: "-1" is not a number from 0 on"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "schedule": { "every": "often", "for": "1s" } } }),
+            r#"spec.budget.schedule.every: "often" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "schedule": { "every": "10s", "for": "9.5s" } } }),
+            r#"spec.budget.schedule.for: "9.5s" is not at least 1s, and 1s shorter than every"#,
+        ),
+        (
+            json!({ "effect": fail(), "budget": { "schedule": { "every": "10s", "for": "1s", "offset": "-1s" } } }),
+            r#"spec.budget.schedule.offset: "-1s" is not a duration such as 90s"#,
         ),
         (
             json!({ "effect": fail(), "budget": { "for": "ever" } }),

@@ -6,7 +6,7 @@ use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
 use nephele_api::infrastructure::v1beta2::termination::{TERMINATE_ANNOTATION, Termination};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
-use nephele_cloud::{Allocation, ClusterId};
+use nephele_cloud::{Allocation, Caller, ClusterId};
 use nephele_testkit::objects;
 
 use super::*;
@@ -18,6 +18,7 @@ fn wanted(role: Role) -> Wanted {
             id: MachineId { cluster, name: "m".into() },
             labels: [].into(),
             role,
+            caller: Caller::Machine,
             version: "v1.36.3".into(),
             zone: None,
             region: None,

@@ -48,6 +48,7 @@ fn expected(role: Role) -> Wanted {
             id: id(),
             labels: machine.labels().clone(),
             role,
+            caller: Caller::Machine,
             version: "v1.36.3".into(),
             zone: None,
             region: None,
@@ -270,6 +271,7 @@ fn a_machine_is_of_the_set_that_has_no_random_name() {
     };
     is_of(POOL_NAME_LABEL, "demo-mp-abcde", "machinepool/demo-mp-abcde");
     is_of(labels::TOPOLOGY_POOL_NAME, "mp", "topology/machinepool/mp");
+    assert_eq!(caller(&machine), Caller::MachinePool);
 }
 
 #[test]
