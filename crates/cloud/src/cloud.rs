@@ -692,7 +692,7 @@ impl Cloud {
         self.ask_as(CALLER, request)
     }
 
-    /// Sends a request about a machine to the engine, on behalf of who calls the cloud about the machine.
+    /// Sends a request about a machine to the engine, on behalf of its caller.
     pub(crate) fn ask_about(&self, machine: &MachineId, request: Request) -> Result<(), CallError> {
         self.ask_as(self.caller_about(machine).as_str(), request)
     }
