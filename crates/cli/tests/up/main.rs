@@ -151,7 +151,7 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
         .output()
         .expect("it runs");
     let shown = String::from_utf8(shown.stdout).expect("text");
-    assert_eq!(shown.matches("CreateInstance by infra\n").count(), 2, "{shown}");
+    assert_eq!(shown.matches("CreateInstance by machine\n").count(), 2, "{shown}");
 
     // A user scales the cluster.
     let management = client(text(&line, "/management/kubeconfig")).await;
