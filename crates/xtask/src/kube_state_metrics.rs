@@ -180,7 +180,7 @@ fn of_kind(kind: &str) -> Vec<Value> {
                 "each": { "type": "StateSet", "stateSet": {
                     "path": ["status", "phase"],
                     "labelName": "phase",
-                    "list": ["Active", "Exhausted", "Expired", "Invalid"],
+                    "list": ["Active", "Waiting", "Exhausted", "Expired", "Invalid"],
                 } },
             }),
             gauge("status_matched", "How many operations it has matched.", &["status", "matched"]),

@@ -98,6 +98,46 @@ async fn node_with_a_foreign_provider_id_is_not_found_and_a_flapping_one_is_kept
 }
 
 #[tokio::test]
+async fn fault_with_a_schedule_comes_and_goes_and_one_of_a_caller_hits_no_other() -> anyhow::Result<()> {
+    let scope = Scope::new("schedule").await?;
+    let of_cluster = json!({
+        "match": {"callers": ["cluster"]},
+        "effect": {"fail": {"reason": "Throttled", "retryAfter": "1s"}},
+        "budget": {"count": 1},
+    });
+    begin(&scope, "caller", &of_cluster).await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "caller").await?;
+    assert_eq!(seen["status"]["lastHits"][0]["operation"], json!("CreateLoadBalancer"), "{}", seen["status"]);
+
+    let before = names(&cluster).await?;
+    let silence = json!({
+        "match": {"machineSelector": {"matchExpressions": [
+            {"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"},
+        ]}},
+        "effect": {"notReady": {}},
+        "budget": {"schedule": {"every": "20s", "for": "10s"}},
+    });
+    begin(&scope, "at-times", &silence).await?;
+    for _ in 0..2 {
+        worker_is(&cluster, "Unknown", "").await?;
+        worker_is(&cluster, "True", "").await?;
+    }
+    until("the Fault to wait for a window", LIMIT, async || {
+        let seen = scope.management.get(kinds::FAULT, &scope.namespace, "at-times").await?;
+        let status = &seen["status"];
+        let waits = status["phase"] == "Waiting" && status["windows"].as_i64() >= Some(2);
+        Ok(Look::when(waits, || status.to_string()))
+    })
+    .await?;
+    heal(&scope, "at-times").await?;
+    cluster.settled(1, 1).await?;
+    assert_eq!(names(&cluster).await?, before, "no machine was replaced");
+    scope.finish().await
+}
+
+#[tokio::test]
 async fn machines_of_a_cloud_with_a_low_rate_and_late_reads_say_so_and_come_up() -> anyhow::Result<()> {
     let scope = Scope::new("limits").await?;
     let cloud = |api: Value| {
