@@ -132,17 +132,7 @@ fn fails() -> Effect {
 }
 
 fn not_ready() -> Effect {
-    Effect::Afflict(Affliction {
-        of: ResourceKind::Instance,
-        among: None,
-        before: None,
-        symptom: "not ready".into(),
-        holds: BTreeSet::new(),
-        is_down: false,
-        is_final: false,
-        market: None,
-        notice: None,
-    })
+    Effect::Afflict(Affliction::new(ResourceKind::Instance, "not ready"))
 }
 
 /// Reads one instance after the other. The first fault that matches hits.

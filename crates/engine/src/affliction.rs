@@ -51,6 +51,24 @@ pub struct Affliction {
     pub notice: Option<Box<Notice>>,
 }
 
+impl Affliction {
+    /// Shows a symptom on resources of a kind, and does nothing else.
+    #[must_use]
+    pub fn new(of: ResourceKind, symptom: impl Into<String>) -> Self {
+        Self {
+            of,
+            among: None,
+            before: None,
+            symptom: symptom.into(),
+            holds: BTreeSet::new(),
+            is_down: false,
+            is_final: false,
+            market: None,
+            notice: None,
+        }
+    }
+}
+
 /// A warning: after a while, something else is wrong with the resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {

@@ -171,20 +171,17 @@ impl Faults {
         let (at, id) = self.changes.pop_first()?;
         let faults = self.by_account.get_mut(&id.account).expect("a fault is removed with its changes");
         let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its changes");
+        let known: Vec<_> = state.known().cloned().collect();
         let (change, healed) = if state.ends().is_some_and(|ends| ends <= at) {
             state.has_ended = true;
             (Change::Ends, std::mem::take(&mut state.afflicted))
         } else {
-            let known: Vec<_> = state.known().cloned().collect();
             let healed = state.turn(at);
-            let change = if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds };
-            known.iter().for_each(|resource| faults.note(&id.name, resource));
-            (change, healed)
+            (if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds }, healed)
         };
-        healed.iter().for_each(|resource| faults.note(&id.name, resource));
-        let state = faults.by_name.get_mut(id.name.as_str()).expect("it is there");
         state.changes_at = state.next_change(at);
         self.changes.extend(state.changes_at.map(|at| (at, id.clone())));
+        known.iter().for_each(|resource| faults.note(&id.name, resource));
         Some((id, change, healed))
     }
 
@@ -232,15 +229,13 @@ impl OfAccount {
     /// Notes whether a fault keeps something about a resource.
     fn note(&mut self, name: &str, id: &ResourceId) {
         let Some((name, state)) = self.by_name.get_key_value(name) else { return };
-        if state.knows(id) {
-            let name = Arc::clone(name);
-            match self.knowing.get_mut(id) {
-                Some(names) => names.insert(name),
-                None => self.knowing.entry(id.clone()).or_default().insert(name),
-            };
-        } else {
-            let name = Arc::clone(name);
+        let (name, knows) = (Arc::clone(name), state.knows(id));
+        if !knows {
             self.no_longer_knows(&name, id);
+        } else if let Some(names) = self.knowing.get_mut(id) {
+            names.insert(name);
+        } else {
+            self.knowing.entry(id.clone()).or_default().insert(name);
         }
     }
 

@@ -14,17 +14,7 @@ use proptest::prelude::*;
 
 /// Nothing is wrong yet.
 fn odd() -> Affliction {
-    Affliction {
-        of: ResourceKind::Instance,
-        among: None,
-        before: None,
-        symptom: "odd".into(),
-        holds: BTreeSet::new(),
-        is_down: false,
-        is_final: false,
-        market: None,
-        notice: None,
-    }
+    Affliction::new(ResourceKind::Instance, "odd")
 }
 
 fn afflicting(affliction: Affliction) -> Fault {

@@ -1,6 +1,6 @@
 //! Notices: after a while, something else is wrong with a resource.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
@@ -12,17 +12,7 @@ use nephele_engine::{
 use proptest::prelude::*;
 
 fn symptom(text: &str) -> Affliction {
-    Affliction {
-        of: ResourceKind::Instance,
-        among: None,
-        before: None,
-        symptom: text.into(),
-        holds: BTreeSet::new(),
-        is_down: false,
-        is_final: false,
-        market: None,
-        notice: None,
-    }
+    Affliction::new(ResourceKind::Instance, text)
 }
 
 fn gone() -> Affliction {

@@ -24,17 +24,7 @@ fn scheduled(effect: Effect) -> Fault {
 }
 
 fn not_ready(is_final: bool) -> Affliction {
-    Affliction {
-        of: ResourceKind::Instance,
-        among: None,
-        before: None,
-        symptom: "not ready".into(),
-        holds: BTreeSet::new(),
-        is_down: false,
-        is_final,
-        market: None,
-        notice: None,
-    }
+    Affliction { is_final, ..Affliction::new(ResourceKind::Instance, "not ready") }
 }
 
 fn numbered(ordinal: u32) -> ResourceSpec {

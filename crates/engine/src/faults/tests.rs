@@ -37,17 +37,7 @@ fn selector() -> impl Strategy<Value = Selector> {
 }
 
 fn affliction() -> Affliction {
-    Affliction {
-        of: ResourceKind::Instance,
-        among: None,
-        before: None,
-        symptom: "odd".into(),
-        holds: BTreeSet::new(),
-        is_down: false,
-        is_final: false,
-        market: None,
-        notice: None,
-    }
+    Affliction::new(ResourceKind::Instance, "odd")
 }
 
 fn any_fault() -> impl Strategy<Value = Fault> {
