@@ -17,6 +17,15 @@ pub fn is(object: &Value, kind: &str, status: &str) -> bool {
     condition(object, kind).is_some_and(|condition| condition["status"] == status)
 }
 
+/// Whether the condition of this type has this status, and this text in its message.
+#[must_use]
+pub fn says(object: &Value, kind: &str, status: &str, text: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| {
+        let message = condition["message"].as_str().unwrap_or_default();
+        condition["status"] == status && message.contains(text)
+    })
+}
+
 /// The object's name.
 #[must_use]
 pub fn name(object: &Value) -> &str {

@@ -35,8 +35,8 @@ const NAME_MAX: usize = 253;
 /// The longest name of a Fault in the spec.
 const LABEL_MAX: usize = 63;
 
-/// The script of a scenario of this namespace and name. The schema refuses most mistakes; the rest, and those of objects that got past
-/// the schema, are found here.
+/// The script of a scenario of this namespace and name. The schema refuses most mistakes; the rest, and those of objects
+/// that got past the schema, are found here.
 pub(crate) fn validate(namespace: &str, name: &str, spec: &ScenarioSpec) -> Valid<Script> {
     let list = expanded(spec)?;
     let mut reader = Reader {

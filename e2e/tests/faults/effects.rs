@@ -4,7 +4,7 @@
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-use crate::lifecycle::faults::begin;
+use crate::lifecycle::faults::{begin, until_control_plane, workers};
 
 #[tokio::test]
 async fn control_plane_is_not_available_while_etcd_is_slow_or_hides_a_member() -> anyhow::Result<()> {
@@ -73,9 +73,7 @@ async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
 #[tokio::test]
 async fn node_with_a_foreign_provider_id_is_not_found_and_a_flapping_one_is_kept() -> anyhow::Result<()> {
     let scope = Scope::new("nodes").await?;
-    let workers = json!({"machineSelector": {"matchExpressions": [
-        {"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"},
-    ]}});
+    let workers = json!({"machineSelector": workers()});
     begin(&scope, "forged", &json!({"match": workers, "effect": {"wrongProviderID": {}}})).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
     worker_is(&cluster, "Unknown", "Waiting for a Node with spec.providerID").await?;
@@ -113,9 +111,7 @@ async fn fault_with_a_schedule_comes_and_goes_and_one_of_a_caller_hits_no_other(
 
     let before = names(&cluster).await?;
     let silence = json!({
-        "match": {"machineSelector": {"matchExpressions": [
-            {"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"},
-        ]}},
+        "match": {"machineSelector": workers()},
         "effect": {"notReady": {}},
         "budget": {"schedule": {"every": "20s", "for": "10s"}},
     });
@@ -170,21 +166,16 @@ async fn names(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Waits until a condition of the control plane has this status and text. Its provider looks at etcd when its own object
-/// changes, and otherwise every ten minutes.
+/// Waits until a condition of the control plane has this status and text.
 async fn control_plane_says(
     cluster: &Cluster,
     kind: &str,
     status: &str,
     expected: &str,
 ) -> anyhow::Result<()> {
-    let mut looks = 0;
-    until(&format!("{kind} of the control plane to be {status}"), LIMIT, async || {
-        looks += 1;
-        let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/looks": looks.to_string()}}});
-        cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch).await?;
+    until_control_plane(cluster, &format!("{kind} of the control plane to be {status}"), async || {
         let object = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;
-        Ok(Look::when(says(&object, kind, status, expected), || state::line(&object)))
+        Ok(Look::when(state::says(&object, kind, status, expected), || state::line(&object)))
     })
     .await
 }
@@ -194,17 +185,10 @@ async fn worker_is(cluster: &Cluster, status: &str, expected: &str) -> anyhow::R
     cluster
         .until(&format!("NodeHealthy of the worker to be {status}"), async || {
             let workers = cluster.machines(Some(Role::Worker)).await?;
-            let is_so = workers.iter().any(|machine| says(machine, "NodeHealthy", status, expected));
+            let is_so = workers.iter().any(|machine| state::says(machine, "NodeHealthy", status, expected));
             Ok(Look::when(is_so, || workers.iter().map(state::line).collect()))
         })
         .await
-}
-
-fn says(object: &Value, kind: &str, status: &str, expected: &str) -> bool {
-    state::condition(object, kind).is_some_and(|condition| {
-        let message = condition["message"].as_str().unwrap_or_default();
-        condition["status"] == status && message.contains(expected)
-    })
 }
 
 /// Waits until a new client of the cluster gets this error, or none.

@@ -6,17 +6,17 @@ use anyhow::Context as _;
 use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds, until, wait::LIMIT};
 use serde_json::{Value, json};
 
+use crate::lifecycle::faults::workers;
+
 const TIMES: usize = 3;
 const WORKERS: u32 = 6;
 const NAME: &str = "story";
 
 /// The faults, by name. They draw lots, and none of them counts, because a count depends on the order of arrival.
 fn faults() -> [(&'static str, Value); 10] {
-    let workers =
-        json!({"matchExpressions": [{"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"}]});
     let fault = |matches: Value, effect: Value, probability: &str| json!({"match": matches, "effect": effect, "budget": {"probability": probability}});
     let of = |operation: &str| json!({"operations": [operation]});
-    let of_workers = json!({"machineSelector": workers});
+    let of_workers = json!({"machineSelector": workers()});
     let fail = |reason: &str| json!({"fail": {"reason": reason, "retryAfter": "1s"}});
     [
         ("busy", fault(of("RegisterBackend"), fail("Throttled"), "0.5")),

@@ -12,6 +12,11 @@ fn fault(name: &str, spec: &Value) -> Value {
     })
 }
 
+/// The selector of machines of MachineDeployments.
+pub(crate) fn workers() -> Value {
+    json!({"matchExpressions": [{"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"}]})
+}
+
 /// Creates a fault and waits until it is in force, or was.
 pub(crate) async fn begin(scope: &Scope, name: &str, spec: &Value) -> anyhow::Result<()> {
     scope.management.apply(&scope.namespace, &[fault(name, spec)]).await?;
@@ -30,9 +35,7 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     let full = json!({
         "match": {
             "operations": ["CreateInstance"],
-            "machineSelector": {"matchExpressions": [
-                {"key": "cluster.x-k8s.io/deployment-name", "operator": "Exists"},
-            ]},
+            "machineSelector": workers(),
         },
         "effect": {"fail": {"reason": "InsufficientCapacity", "message": "no host is free", "retryAfter": "1s"}},
     });
@@ -123,21 +126,30 @@ async fn etcd(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     member_is(cluster, "True", "").await
 }
 
-/// Waits until the condition of the only etcd member has this status and text. The control plane provider looks at etcd
-/// when its own object changes.
-async fn member_is(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
+/// Waits for something that the control plane provider tells of etcd. It looks when its own object changes, and otherwise
+/// every ten minutes, so the object is changed before each check.
+pub(crate) async fn until_control_plane(
+    cluster: &Cluster,
+    what: &str,
+    mut look: impl AsyncFnMut() -> anyhow::Result<Look<()>>,
+) -> anyhow::Result<()> {
     let mut looks = 0;
-    until(&format!("the etcd member to be healthy: {status}"), LIMIT, async || {
+    until(what, LIMIT, async || {
         looks += 1;
         let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/looks": looks.to_string()}}});
         cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch).await?;
+        look().await
+    })
+    .await
+}
+
+/// Waits until the condition of the only etcd member has this status and text.
+async fn member_is(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
+    until_control_plane(cluster, &format!("the etcd member to be healthy: {status}"), async || {
         let machines = cluster.machines(Some(Role::ControlPlane)).await?;
-        let healthy = machines.first().and_then(|machine| state::condition(machine, "EtcdMemberHealthy"));
-        let is_so = healthy.is_some_and(|healthy| {
-            let message = healthy["message"].as_str().unwrap_or_default();
-            healthy["status"] == status && message.contains(text)
-        });
-        Ok(Look::when(is_so, || format!("{healthy:?}")))
+        let is_so =
+            machines.first().is_some_and(|machine| state::says(machine, "EtcdMemberHealthy", status, text));
+        Ok(Look::when(is_so, || machines.iter().map(state::line).collect()))
     })
     .await
 }
