@@ -124,12 +124,7 @@ pub struct ScenarioSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::rule(
-        "[has(self.wait), has(self.expect), has(self.never), has(self.fault), has(self.heal), has(self.clock), \
-         has(self.scale), has(self.upgrade), has(self.apply), has(self.delete), has(self.pause), has(self.say), \
-         has(self.parallel), has(self.steps)].filter(set, set).size() == 1",
-        "exactly one action, parallel or steps has to be set",
-    ),
+    exactly_one(&["parallel", "steps"], "exactly one action, parallel or steps has to be set"),
     schema::rule(
         "has(self.steps) == (has(self.repeat) || has(self.forEach))",
         "steps has to be set with repeat or forEach, and only then",
@@ -196,12 +191,7 @@ pub struct Branch {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::rule(
-        "[has(self.wait), has(self.expect), has(self.never), has(self.fault), has(self.heal), has(self.clock), \
-         has(self.scale), has(self.upgrade), has(self.apply), has(self.delete), has(self.pause), has(self.say)]\
-         .filter(set, set).size() == 1",
-        "exactly one action has to be set",
-    ),
+    exactly_one(&[], "exactly one action has to be set"),
 ]))]
 pub struct InnerStep {
     /// Its name in the status; by default step- and its number.
@@ -255,6 +245,18 @@ pub struct StepAction {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = STEP_MESSAGE_MAX))]
     pub say: String,
+}
+
+/// The fields of a [`StepAction`].
+const ACTIONS: [&str; 12] = [
+    "wait", "expect", "never", "fault", "heal", "clock", "scale", "upgrade", "apply", "delete", "pause",
+    "say",
+];
+
+/// The rule that exactly one action or one of these other fields is set.
+fn exactly_one(others: &[&str], message: &str) -> Value {
+    let fields: Vec<_> = ACTIONS.iter().chain(others).map(|field| format!("has(self.{field})")).collect();
+    schema::rule(&format!("[{}].filter(set, set).size() == 1", fields.join(", ")), message)
 }
 
 const ONE_LOOP: &str = "!has(self.repeat) || !has(self.forEach)";
