@@ -25,7 +25,7 @@ use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
-use crate::symptom::{Symptom, symptoms};
+use crate::symptom::{ClockSkew, Symptom, symptoms};
 use crate::tls::{self, ApiServerTls, Credentials};
 
 /// A running cluster.
@@ -75,6 +75,8 @@ struct Machine {
     wrong: BTreeMap<String, Symptom>,
     /// The faults that let its kubelet fall silent in turn, where it is silent now, as its Node shows.
     silenced: BTreeSet<String>,
+    /// How far its clock is off, as the heartbeats of its Node show.
+    shown_skew: Option<ClockSkew>,
 }
 
 impl Machine {
@@ -298,7 +300,8 @@ impl Cluster {
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
         let silenced = BTreeSet::new();
-        let machine = Machine { spec: spec.clone(), reached, stopping: false, wrong, silenced };
+        let spec_of = spec.clone();
+        let machine = Machine { spec: spec_of, reached, stopping: false, wrong, silenced, shown_skew: None };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
     }
@@ -406,7 +409,7 @@ impl Cluster {
             Symptom::ApiServer(trouble) => Some((fault.clone(), trouble.clone())),
             _ => None,
         };
-        self.served.front.set_troubles(state.wrong.iter().filter_map(trouble).collect());
+        self.served.front.set_troubles(state.wrong.iter().filter_map(trouble).collect(), &self.served.store);
         let can_elect = !state.wrong.values().any(|symptom| *symptom == Symptom::EtcdWithoutLeader);
         self.served.etcd.lock().set_can_elect(can_elect);
         let lateness = |(fault, symptom): (&String, &Symptom)| match *symptom {
@@ -463,6 +466,14 @@ impl Cluster {
             self.show_provider_id(machine);
             let (key, shown) = (Key::new("", "nodes", "", name), machine.shown());
             self.edit(&key, |node| projection::show_symptoms(node, &shown, now));
+            let skew = projection::clock_skew(&machine.wrong);
+            if skew != machine.shown_skew {
+                machine.shown_skew = skew;
+                let at = skew.map_or(now, |skew| skew.shown(now));
+                self.edit(&key, |node| projection::renew_heartbeats(node, at));
+                let lease = Key::new("coordination.k8s.io", "leases", "kube-node-lease", name);
+                self.edit(&lease, |lease| projection::renew_lease(lease, at));
+            }
         }
     }
 

@@ -116,8 +116,9 @@ impl Front {
         });
     }
 
-    /// Sets what is wrong with the API servers.
-    pub(crate) fn set_troubles(&self, wanted: BTreeMap<String, ApiServerTrouble>) {
+    /// Sets what is wrong with the API servers, which serve `store`. Open connections end when reads begin or cease to be
+    /// answered from the past.
+    pub(crate) fn set_troubles(&self, wanted: BTreeMap<String, ApiServerTrouble>, store: &Store) {
         self.state.send_if_modified(|state| {
             let known = state.troubles.iter().map(|(fault, trouble)| (fault, &trouble.spec));
             if known.eq(&wanted) {
@@ -126,9 +127,14 @@ impl Front {
             let trouble = |(fault, spec): (String, ApiServerTrouble)| {
                 // One that stays goes on counting its requests.
                 let known = state.troubles.get(&fault).filter(|known| known.spec == spec).cloned();
-                (fault, known.unwrap_or_else(|| Arc::new(Trouble::new(spec))))
+                (fault, known.unwrap_or_else(|| Arc::new(Trouble::new(spec, store))))
             };
-            state.troubles = Arc::new(wanted.into_iter().map(trouble).collect());
+            let troubles: Troubles = wanted.into_iter().map(trouble).collect();
+            let changes_past = !pasts(&troubles).eq(pasts(&state.troubles));
+            state.troubles = Arc::new(troubles);
+            if changes_past {
+                std::mem::take(&mut state.epoch).cancel();
+            }
             state.end_if_down();
             true
         });
@@ -213,6 +219,11 @@ impl Front {
         let settings = self.state.borrow().settings.clone();
         ApiServer::new(store.clone(), settings).with_port_forward(tunnel)
     }
+}
+
+/// The troubles that let reads be answered from the past.
+fn pasts(troubles: &Troubles) -> impl Iterator<Item = *const Trouble> {
+    troubles.values().filter(|trouble| trouble.past.is_some()).map(Arc::as_ptr)
 }
 
 /// A version such as `v1.36.3`, in the form of `/version`.

@@ -77,7 +77,7 @@ pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
     MachineUpdate, Software, StartUp,
 };
-pub use symptom::{EtcdAlarm, NodeCondition, Symptom};
+pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
 pub use timed::{EarlyExpiry, Flap};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;

@@ -87,11 +87,11 @@ impl MachineObservation {
         told.map(|(fault, _)| fault.as_str())
     }
 
-    /// The first fault that keeps it from getting past a stage.
+    /// The first fault that keeps it from getting past a stage, and how.
     #[must_use]
-    pub fn held_by(&self, stage: Stage) -> Option<&str> {
-        let held = self.wrong.iter().find(|(_, symptom)| **symptom == Symptom::Held(stage));
-        held.map(|(fault, _)| fault.as_str())
+    pub fn held_by(&self, stage: Stage) -> Option<(&str, &Symptom)> {
+        let held = self.wrong.iter().find(|(_, symptom)| symptom.held_stages().contains(&stage));
+        held.map(|(fault, symptom)| (fault.as_str(), symptom))
     }
 
     /// When a stage was reached. None if it was not.

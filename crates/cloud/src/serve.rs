@@ -124,14 +124,16 @@ pub(crate) async fn answer(
         return cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
     }
     let info = RequestInfo::of(&request);
-    let Treatment { wait, error, cut } = treat(&troubles, &info, &cluster.id, &cluster.shared.seed);
+    let Treatment { wait, error, cut, past_of } = treat(&troubles, &info, &cluster.id, &cluster.shared.seed);
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
     if let Some((code, fault)) = error {
         return trouble::failure(code, &format!("the API server has a simulated failure (Fault {fault})"));
     }
-    let response = cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
+    let past = past_of.and_then(|fault| troubles.get(&fault)?.past.clone());
+    let store = past.as_ref().unwrap_or(&cluster.store);
+    let response = cluster.front.api_server(store, tunnel).handle(request).await;
     match cut {
         Some(after) => trouble::cut(response, tokio::time::sleep(after)),
         None => response,

@@ -1,9 +1,10 @@
 //! What a fault does to machines and clusters: how the cloud and the engine see it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use nephele_engine::{Affliction, Market, Notice, ResourceKind, SimTime};
 use nephele_etcd::Alarm;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,10 @@ pub enum Symptom {
     SpotReclaim(Duration),
     /// The machine does not get past a stage of its start.
     Held(Stage),
+    /// kubeadm fails in this phase, so that the machine does not get past a stage of its start.
+    BootstrapFailed(BootstrapPhase),
+    /// The clock of the machine is wrong.
+    ClockSkew(ClockSkew),
     /// The API servers of the cluster misbehave.
     ApiServer(ApiServerTrouble),
     /// The etcd member on the machine raises an alarm.
@@ -51,6 +56,65 @@ pub enum Symptom {
     WrongProviderId,
     /// The kubelet falls silent and comes back in turn.
     Flapping(Flap),
+}
+
+/// A phase of kubeadm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BootstrapPhase {
+    /// The checks before anything is changed.
+    Preflight,
+    /// The kubelet is configured and started.
+    KubeletStart,
+    /// The etcd member joins its cluster.
+    EtcdJoin,
+    /// kubeadm waits until the API server on the machine is ready.
+    WaitControlPlane,
+}
+
+impl BootstrapPhase {
+    /// All phases, in the order in which kubeadm passes them.
+    pub const ALL: [Self; 4] = [Self::Preflight, Self::KubeletStart, Self::EtcdJoin, Self::WaitControlPlane];
+
+    /// Its name in kubeadm.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preflight => "preflight",
+            Self::KubeletStart => "kubelet-start",
+            Self::EtcdJoin => "etcd-join",
+            Self::WaitControlPlane => "wait-control-plane",
+        }
+    }
+
+    /// The stages of a machine's start that are not reached without it, the first one first.
+    fn stages(self) -> &'static [Stage] {
+        match self {
+            Self::Preflight | Self::KubeletStart => &[Stage::Node, Stage::Etcd, Stage::ApiServer],
+            Self::EtcdJoin => &[Stage::Etcd, Stage::ApiServer],
+            Self::WaitControlPlane => &[Stage::ApiServer],
+        }
+    }
+}
+
+/// How far the clock of a machine is off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClockSkew {
+    /// It is ahead by this time.
+    Ahead(Duration),
+    /// It is behind by this time.
+    Behind(Duration),
+}
+
+impl ClockSkew {
+    /// What the clock shows at a time.
+    pub(crate) fn shown(self, now: Timestamp) -> Timestamp {
+        let by = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        match self {
+            Self::Ahead(time) => now.saturating_add(by(time)),
+            Self::Behind(time) => now.saturating_sub(by(time)),
+        }
+        .unwrap_or(now)
+    }
 }
 
 /// An alarm of an etcd member.
@@ -97,6 +161,13 @@ impl fmt::Display for Symptom {
                 write!(f, "The cloud takes the spot instance back in {notice:?}")
             }
             Self::Held(stage) => write!(f, "The machine does not reach stage {}", stage.name()),
+            Self::BootstrapFailed(phase) => write!(f, "kubeadm fails in phase {}", phase.as_str()),
+            Self::ClockSkew(ClockSkew::Ahead(time)) => {
+                write!(f, "The clock of the machine is {time:?} ahead")
+            }
+            Self::ClockSkew(ClockSkew::Behind(time)) => {
+                write!(f, "The clock of the machine is {time:?} behind")
+            }
             Self::ApiServer(_) => f.write_str("The API servers misbehave"),
             Self::EtcdAlarm(EtcdAlarm::NoSpace) => f.write_str("The etcd member raises alarm NOSPACE"),
             Self::EtcdAlarm(EtcdAlarm::Corrupt) => f.write_str("The etcd member raises alarm CORRUPT"),
@@ -132,6 +203,8 @@ impl Symptom {
             Self::Vanished => "vanish",
             Self::SpotReclaim(_) => "spotReclaim",
             Self::Held(_) => "hold",
+            Self::BootstrapFailed(_) => "bootstrap",
+            Self::ClockSkew(_) => "clockSkew",
             Self::ApiServer(_) => "apiServer",
             Self::EtcdAlarm(_) | Self::EtcdWithoutLeader | Self::EtcdSlow { .. } | Self::EtcdMemberHidden => {
                 "etcd"
@@ -143,6 +216,15 @@ impl Symptom {
         }
     }
 
+    /// The stages that a machine does not reach because of it, the first one first.
+    pub(crate) fn held_stages(&self) -> &[Stage] {
+        match self {
+            Self::Held(stage) => std::slice::from_ref(stage),
+            Self::BootstrapFailed(phase) => phase.stages(),
+            _ => &[],
+        }
+    }
+
     /// Whether nothing on the machine answers.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(self, Self::Frozen | Self::Vanished)
@@ -151,12 +233,9 @@ impl Symptom {
     /// What the engine has to know.
     #[must_use]
     pub fn affliction(&self) -> Affliction {
-        let holds = match self {
-            Self::Held(stage) => BTreeSet::from([stage.name()]),
-            // Nothing more happens on such a machine.
-            Self::Vanished => Stage::ALL.iter().map(|stage| stage.name()).collect(),
-            _ => BTreeSet::new(),
-        };
+        // Nothing more happens on a machine that has vanished.
+        let held = if *self == Self::Vanished { &Stage::ALL } else { self.held_stages() };
+        let holds = held.iter().map(|stage| stage.name()).collect();
         let of = match self {
             // The load balancer stands for what is behind it.
             Self::ApiServer(_) | Self::EtcdWithoutLeader | Self::EtcdSlow { .. } | Self::LoadBalancer(_) => {
@@ -166,7 +245,7 @@ impl Symptom {
         };
         let among = match self {
             // Workers have no etcd member and no API server.
-            Self::Held(stage) => Some(stage.name()),
+            Self::Held(_) | Self::BootstrapFailed(_) => self.held_stages().first().map(|stage| stage.name()),
             Self::EtcdAlarm(_) | Self::EtcdMemberHidden => Some(Stage::Etcd.name()),
             Self::Certificate(_) => Some(Stage::ApiServer.name()),
             _ => None,
@@ -248,10 +327,14 @@ mod tests {
                 after: Duration::from_secs(5),
                 per_million: 1,
             }),
+            Symptom::ClockSkew(ClockSkew::Ahead(Duration::from_secs(300))),
+            Symptom::ClockSkew(ClockSkew::Behind(Duration::from_millis(1))),
             Symptom::WrongProviderId,
             Symptom::Flapping(Flap::new(Duration::from_secs(10), Duration::from_secs(30))),
         ];
-        for symptom in Stage::ALL.map(Symptom::Held).into_iter().chain(others) {
+        let held = Stage::ALL.map(Symptom::Held).into_iter();
+        let failed = BootstrapPhase::ALL.map(Symptom::BootstrapFailed);
+        for symptom in held.chain(failed).chain(others) {
             let begun = symptom.clone().begun(SimTime::from_millis(1_500));
             for symptom in [symptom, begun] {
                 assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));

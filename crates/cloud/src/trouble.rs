@@ -10,7 +10,7 @@ use axum::body::{Body, BodyDataStream};
 use futures::StreamExt as _;
 use futures::future::{Either, select};
 use http::{HeaderValue, Response, StatusCode, header};
-use nephele_apiserver::RequestInfo;
+use nephele_apiserver::{RequestInfo, Store};
 use nephele_engine::Seed;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -52,6 +52,8 @@ pub enum ApiServerTroubleKind {
         /// The time.
         after: Duration,
     },
+    /// Reads are answered from the objects as they were when this began.
+    Stale,
 }
 
 /// The troubles of a cluster, by the name of the fault.
@@ -62,6 +64,8 @@ pub(crate) type Troubles = BTreeMap<String, Arc<Trouble>>;
 pub(crate) struct Trouble {
     pub(crate) spec: ApiServerTrouble,
     requests: AtomicU64,
+    /// The objects as they were when the trouble began, if reads are answered from them.
+    pub(crate) past: Option<Arc<Store>>,
 }
 
 /// What the troubles decided about a request.
@@ -73,11 +77,15 @@ pub(crate) struct Treatment {
     pub(crate) error: Option<(u16, String)>,
     /// The answer ends after this time.
     pub(crate) cut: Option<Duration>,
+    /// The request reads the objects as they were when the fault of this name began.
+    pub(crate) past_of: Option<String>,
 }
 
 impl Trouble {
-    pub(crate) fn new(spec: ApiServerTrouble) -> Self {
-        Self { spec, requests: AtomicU64::new(0) }
+    /// A trouble that begins now, with API servers that serve `store`.
+    pub(crate) fn new(spec: ApiServerTrouble, store: &Store) -> Self {
+        let past = (spec.kind == ApiServerTroubleKind::Stale).then(|| store.copy());
+        Self { spec, requests: AtomicU64::new(0), past }
     }
 
     fn is_about(&self, request: &RequestInfo) -> bool {
@@ -87,7 +95,8 @@ impl Trouble {
     }
 }
 
-/// What happens to a request. Waits add up, and the first error by the name of its fault decides. Draws are keyed by the
+/// What happens to a request. Waits add up, and of several errors or pasts, the first one by the name of its fault
+/// decides. Draws are keyed by the
 /// cluster, the fault and the number of the request among those that the fault is about.
 pub(crate) fn treat(
     troubles: &Troubles,
@@ -113,6 +122,7 @@ pub(crate) fn treat(
             ApiServerTroubleKind::Cut { after } => {
                 treatment.cut = Some(treatment.cut.map_or(after, |cut| cut.min(after)));
             }
+            ApiServerTroubleKind::Stale => drop(treatment.past_of.get_or_insert_with(|| fault.clone())),
         }
     }
     treatment
@@ -173,11 +183,14 @@ pub(crate) fn cut(
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use nephele_apiserver::StoreOptions;
 
     use super::*;
 
     fn troubles(list: &[(&str, ApiServerTrouble)]) -> Troubles {
-        list.iter().map(|(fault, spec)| ((*fault).to_owned(), Arc::new(Trouble::new(spec.clone())))).collect()
+        let store = Store::new(StoreOptions::default());
+        let trouble = |spec: &ApiServerTrouble| Arc::new(Trouble::new(spec.clone(), &store));
+        list.iter().map(|(fault, spec)| ((*fault).to_owned(), trouble(spec))).collect()
     }
 
     fn about(verbs: &[&str], resources: &[&str], kind: ApiServerTroubleKind) -> ApiServerTrouble {
@@ -217,11 +230,11 @@ mod tests {
         let error = Some((503, "b".to_owned()));
         assert_eq!(
             treated(&troubles, &Method::GET, "/version"),
-            Treatment { wait, error: error.clone(), cut: None }
+            Treatment { wait, error: error.clone(), ..Treatment::default() }
         );
         assert_eq!(
             treated(&troubles, &Method::GET, "/api/v1/pods?watch"),
-            Treatment { wait, error, cut: Some(Duration::from_secs(9)) }
+            Treatment { wait, error, cut: Some(Duration::from_secs(9)), past_of: None }
         );
     }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, Budget, Caller, Catalog, Cloud, Deletion, Effect,
-    Fault, FaultId, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec, Matches, Role, Symptom,
-    Verb,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
+    Cloud, Deletion, Effect, Fault, FaultId, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec,
+    Matches, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -137,6 +138,98 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!(next.cloud.observe_usage("default", "north").machines, 1);
     world.stop().await;
     next.stop().await;
+}
+
+/// The stages that a machine has reached.
+fn stages(cloud: &Cloud, machine: &MachineId) -> Vec<Stage> {
+    let observed = cloud.observe_machine(machine).unwrap();
+    Stage::ALL.into_iter().filter(|stage| observed.reached(*stage).is_some()).collect()
+}
+
+#[tokio::test]
+async fn a_machine_gets_as_far_as_kubeadm_does_until_the_fault_is_deleted() {
+    let world = World::start(31_970..=31_979);
+    let (cluster, _) = world.cluster("bootstrap", &ECDSA);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "first", Role::ControlPlane)).unwrap();
+    let all = Stage::ALL.to_vec();
+    for (phase, reached) in BootstrapPhase::ALL.into_iter().zip([1, 1, 2, 3]) {
+        let name = phase.as_str();
+        put(cloud, "f", name, &Symptom::BootstrapFailed(phase));
+        put(cloud, "g", "first", &Symptom::BootstrapFailed(phase));
+        let spec = machine(&cluster, name, Role::ControlPlane);
+        let id = spec.id.clone();
+        support::provide(cloud, spec).unwrap();
+        assert_eq!(stages(cloud, &id), all[..reached], "{name}");
+        let first = MachineId { cluster: cluster.clone(), name: "first".into() };
+        assert_eq!(stages(cloud, &first), all, "it is past {name}");
+        assert_eq!(cloud.observe_fault(&self::id("g")).unwrap().hits, 0);
+        cloud.delete_fault(&self::id("f")).unwrap();
+        cloud.delete_fault(&self::id("g")).unwrap();
+        assert_eq!(stages(cloud, &id), all, "kubeadm has succeeded");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn heartbeats_and_lease_of_a_machine_have_the_time_of_its_clock() {
+    let world = World::start(31_930..=31_939);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("late", authorities);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    // How many seconds ago the heartbeat of the condition Ready and the Lease were, by hours.
+    let mut hours = async || {
+        let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/one";
+        let (_, lease) = http.get(lease).await.unwrap();
+        let ago = |at: &Value| {
+            let at: Timestamp = at.as_str().expect("a time").parse().expect("a time");
+            (Timestamp::now().duration_since(at).as_secs_f64() / 3600.0).round() as i64
+        };
+        (ago(&node["status"]["conditions"][3]["lastHeartbeatTime"]), ago(&lease["spec"]["renewTime"]))
+    };
+    let two_hours = Duration::from_secs(7_200);
+    assert_eq!(hours().await, (0, 0));
+    put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Behind(two_hours)));
+    assert_eq!(hours().await, (2, 2));
+    put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Ahead(two_hours)));
+    assert_eq!(hours().await, (-2, -2));
+    cloud.delete_fault(&id("f")).unwrap();
+    assert_eq!(hours().await, (0, 0));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_deleted() {
+    let world = World::start(31_940..=31_949);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("stale", authorities);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut before = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(before.names("/api/v1/nodes").await, ["one"]);
+    let resources = vec!["nodes".to_owned()];
+    let verbs = ["get", "list", "watch"].map(str::to_owned).to_vec();
+    let trouble = ApiServerTrouble { verbs, resources, kind: ApiServerTroubleKind::Stale };
+    put(cloud, "f", "stale", &Symptom::ApiServer(trouble));
+    support::provide(cloud, machine(&cluster, "two", Role::Worker)).unwrap();
+    assert!(before.get("/api/v1/nodes").await.is_err(), "open connections ended");
+    let mut during = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(during.names("/api/v1/nodes").await, ["one"]);
+    assert_eq!(during.get("/api/v1/nodes/two").await.unwrap().0.as_u16(), 404);
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    assert_eq!(during.names(leases).await, ["one", "two"], "the fault is about nodes only");
+    cloud.delete_fault(&id("f")).unwrap();
+    assert!(during.get("/api/v1/nodes").await.is_err(), "open connections ended");
+    let mut after = Http::connect(&endpoint, &tls).await.unwrap();
+    assert_eq!(after.names("/api/v1/nodes").await, ["one", "two"]);
+    world.stop().await;
 }
 
 #[tokio::test]

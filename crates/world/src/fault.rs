@@ -1,6 +1,6 @@
 //! Faults of the cloud in a world.
 
-use nephele_api::cloud::v1alpha1::{CALLERS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{BOOTSTRAP_PHASES, CALLERS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use nephele_api::labels;
 use serde_json::{Value, json};
 
@@ -64,6 +64,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "loadBalancer": { "reset": { "after": "4s", "probability": "0.5" } } }),
         json!({ "etcd": { "slow": { "duration": "2s", "jitter": "1" } } }),
         json!({ "etcd": { "hiddenMember": {} } }),
+        json!({ "bootstrap": { "failedPhase": BOOTSTRAP_PHASES[usize::from(seconds) % BOOTSTRAP_PHASES.len()] } }),
+        json!({ "clockSkew": { "behind": format!("{seconds}m") } }),
+        json!({ "apiServer": { "staleReads": {} } }),
         // A leak has no operations either: it is about deletions.
         json!({ "leak": {} }),
         json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } }),

@@ -5,6 +5,7 @@ use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds,
 use serde_json::{Value, json};
 
 use crate::lifecycle::faults::{begin, until_control_plane, workers};
+use crate::lifecycle::remediation::{ON_FIRE, health_check, replaced, worker};
 
 #[tokio::test]
 async fn control_plane_is_not_available_while_etcd_is_slow_or_hides_a_member() -> anyhow::Result<()> {
@@ -92,6 +93,61 @@ async fn node_with_a_foreign_provider_id_is_not_found_and_a_flapping_one_is_kept
     heal(&scope, "flapping").await?;
     cluster.settled(1, 1).await?;
     assert_eq!(names(&cluster).await?, before, "no machine was replaced");
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn worker_joins_when_kubeadm_succeeds_and_is_found_when_reads_are_fresh() -> anyhow::Result<()> {
+    let scope = Scope::new("joining").await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let scale = async |replicas: i64| {
+        let wanted = json!({"spec": {"replicas": replicas}});
+        cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &wanted).await
+    };
+
+    let broken = json!({
+        "match": {"machineSelector": workers()},
+        "effect": {"bootstrap": {"failedPhase": "kubelet-start"}},
+    });
+    begin(&scope, "broken", &broken).await?;
+    scale(2).await?;
+    cluster.worker_says("kubeadm failed in phase kubelet-start (Fault broken)").await?;
+    heal(&scope, "broken").await?;
+    cluster.settled(1, 2).await?;
+
+    let stale = json!({"match": {"names": [cluster.name]}, "effect": {"apiServer": {"staleReads": {}}}});
+    begin(&scope, "stale", &stale).await?;
+    scale(3).await?;
+    until("all Nodes to be registered", LIMIT, async || {
+        let machines = scope.management.list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "").await?;
+        let up = machines.iter().filter(|machine| state::is(machine, "NodeProvisioned", "True")).count();
+        Ok(Look::when(up == 4, || machines.iter().map(state::line).collect()))
+    })
+    .await?;
+    worker_is(&cluster, "Unknown", "Waiting for a Node with spec.providerID").await?;
+    assert_eq!(cluster.workload().await?.nodes().await?.len(), 3, "the new Node is not read");
+    heal(&scope, "stale").await?;
+    cluster.settled(1, 3).await?;
+    scope.finish().await
+}
+
+/// The health check waits for an hour from the transition of the condition, which the kubelet dates.
+#[tokio::test]
+async fn machine_whose_clock_is_behind_is_replaced_before_the_timeout() -> anyhow::Result<()> {
+    let scope = Scope::new("skew").await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let checks = json!({
+        "unhealthyNodeConditions": [{"type": ON_FIRE, "status": "True", "timeoutSeconds": 3600}],
+    });
+    scope.management.apply(&scope.namespace, &[health_check(&cluster, &checks)]).await?;
+    let (machine, node) = worker(&cluster).await?;
+    let of_worker = |effect: Value| json!({"match": {"names": [machine]}, "effect": effect});
+    begin(&scope, "behind", &of_worker(json!({"clockSkew": {"behind": "2h"}}))).await?;
+    begin(&scope, "burns", &of_worker(json!({"nodeCondition": {"type": ON_FIRE, "status": "True"}}))).await?;
+    replaced(&cluster, &machine, &node).await?;
+    cluster.settled(1, 1).await?;
     scope.finish().await
 }
 

@@ -10,7 +10,7 @@ mod kubectl;
 mod machine_pool;
 mod metadata;
 mod pause;
-mod remediation;
+pub(crate) mod remediation;
 mod scale;
 pub(crate) mod scenarios;
 mod seeds;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::faults::begin;
 
-const ON_FIRE: &str = "DiskOnFire";
+pub(crate) const ON_FIRE: &str = "DiskOnFire";
 
 /// A client of the workload cluster says it first, and then faults do. One machine is hit each time.
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn machine_whose_instance_was_terminated_is_replaced() -> anyhow::Result<(
 }
 
 /// A MachineHealthCheck for the workers.
-fn health_check(cluster: &Cluster, checks: &Value) -> Value {
+pub(crate) fn health_check(cluster: &Cluster, checks: &Value) -> Value {
     json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
         "metadata": {"name": "workers"},
@@ -88,7 +88,7 @@ fn health_check(cluster: &Cluster, checks: &Value) -> Value {
 }
 
 /// Waits until another worker has replaced the machine, and the Node is gone.
-async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Result<()> {
+pub(crate) async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Result<()> {
     cluster
         .until("the machine to be replaced", async || {
             let (name, _) = worker(cluster).await?;
@@ -102,7 +102,7 @@ async fn replaced(cluster: &Cluster, machine: &str, node: &str) -> anyhow::Resul
 }
 
 /// The names of the only worker Machine and of its Node.
-async fn worker(cluster: &Cluster) -> anyhow::Result<(String, String)> {
+pub(crate) async fn worker(cluster: &Cluster) -> anyhow::Result<(String, String)> {
     let machines = cluster.machines(Some(Role::Worker)).await?;
     let [machine] = machines.as_slice() else { anyhow::bail!("{} workers", machines.len()) };
     let node = machine["status"]["nodeRef"]["name"].as_str().unwrap_or_default();

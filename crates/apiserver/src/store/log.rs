@@ -46,7 +46,7 @@ impl Change {
 }
 
 /// A log bounded in entries and in bytes. A reader that asks for a dropped change gets [`Expired`] and lists again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Log {
     changes: VecDeque<Change>,
     bytes: usize,

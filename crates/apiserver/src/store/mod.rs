@@ -107,6 +107,7 @@ struct State {
 }
 
 /// The objects of one kind by namespace (empty for cluster-scoped kinds), then by name.
+#[derive(Clone)]
 struct Collection {
     /// Shared by the log's entries.
     name: Arc<GroupResource>,
@@ -153,6 +154,27 @@ impl Store {
             recorded: journal.is_some().then(Vec::new),
         };
         Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed, journal })
+    }
+
+    /// Another store with the objects of this one as they are now, and the same counter. Neither sees later changes of
+    /// the other. It has no journal. Costs a few pointers for each object and change.
+    #[must_use]
+    pub fn copy(&self) -> Arc<Self> {
+        let state = self.state.lock();
+        let copy = State {
+            version: state.version,
+            registry: state.registry.clone(),
+            defined: state.defined.clone(),
+            schemas: schemas::Schemas::default(),
+            collections: state.collections.clone(),
+            log: state.log.clone(),
+            dependents: state.dependents.clone(),
+            events: events::Written::default(),
+            checks: BTreeSet::new(),
+            recorded: None,
+        };
+        let (newest, uid_seed) = (watch::Sender::new(state.version), self.uid_seed.clone());
+        Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None })
     }
 
     /// The counter, which is the version of the newest change.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::time;
-use crate::symptom::{NodeCondition, Symptom};
+use crate::symptom::{ClockSkew, NodeCondition, Symptom};
 
 /// The conditions that a kubelet reports: type, status, reason and message.
 const REPORTED: [(&str, &str, &str, &str); 4] = [
@@ -27,6 +27,9 @@ const TAINTS: [(&str, &str, &str); 5] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
+/// The reason of conditions that the node lifecycle controller sets, by its own clock.
+const UNKNOWN: &str = "NodeStatusUnknown";
+
 /// The conditions of a Node whose kubelet reports.
 pub(super) fn reported(now: &str) -> Vec<Value> {
     let condition = |(kind, status, reason, message)| {
@@ -38,9 +41,10 @@ pub(super) fn reported(now: &str) -> Vec<Value> {
 
 /// Shows what is wrong with a machine in the conditions and taints of its Node, as its kubelet and the node lifecycle
 /// controller would. A controller waits for 40 s before it calls a Node unreachable; here it happens at once. Conditions
-/// and taints of clients stay. `wrong` has the symptoms by the name of the fault.
+/// and taints of clients stay. `wrong` has the symptoms by the name of the fault. What the kubelet reports has the time
+/// of its own clock.
 pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>, now: Timestamp) {
-    let now = time(now);
+    let (now, kubelet_now) = (time(now), time(clock_skew(wrong).map_or(now, |skew| skew.shown(now))));
     let wanted = conditions(wrong);
     let Some(known) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
     let mut healed = Vec::new();
@@ -50,7 +54,7 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
             return true;
         }
         healed.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
-        let usual = reported(&now).into_iter().find(|usual| usual["type"] == *kind);
+        let usual = reported(&kubelet_now).into_iter().find(|usual| usual["type"] == *kind);
         let is_reported = usual.is_some();
         if let Some(usual) = usual {
             set(condition, usual);
@@ -58,8 +62,9 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
         is_reported
     });
     for (kind, NodeCondition { status, reason, message, .. }) in &wanted {
+        let at = if reason == UNKNOWN { &now } else { &kubelet_now };
         let changed = json!({"type": kind, "status": status, "reason": reason, "message": message,
-                             "lastHeartbeatTime": now, "lastTransitionTime": now});
+                             "lastHeartbeatTime": at, "lastTransitionTime": at});
         match known.iter_mut().find(|condition| condition["type"] == **kind) {
             Some(condition) => {
                 if condition["status"] != **status {
@@ -88,6 +93,24 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
     }
     if taints.is_empty() {
         spec.remove("taints");
+    }
+}
+
+/// How far the clock of a machine is off. Of several skews, the first one by the name of the fault decides.
+pub(crate) fn clock_skew(wrong: &BTreeMap<String, Symptom>) -> Option<ClockSkew> {
+    wrong.values().find_map(|symptom| match symptom {
+        Symptom::ClockSkew(skew) => Some(*skew),
+        _ => None,
+    })
+}
+
+/// Renews the heartbeats of the conditions that the kubelet reports. `at` is the time on its clock.
+pub(crate) fn renew_heartbeats(node: &mut Value, at: Timestamp) {
+    let conditions = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter(|condition| condition["reason"] != UNKNOWN) {
+        if REPORTED.iter().any(|(kind, ..)| condition["type"] == **kind) {
+            condition["lastHeartbeatTime"] = time(at).into();
+        }
     }
 }
 
@@ -122,7 +145,7 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
                     let condition = NodeCondition {
                         kind: kind.to_owned(),
                         status: "Unknown".to_owned(),
-                        reason: "NodeStatusUnknown".to_owned(),
+                        reason: UNKNOWN.to_owned(),
                         message: format!("Kubelet stopped posting node status.{}", suffix(fault)),
                     };
                     wanted.insert(kind.to_owned(), condition);
@@ -151,6 +174,9 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
             | Symptom::Certificate(_)
             | Symptom::LoadBalancer(_)
             | Symptom::WrongProviderId
+            | Symptom::BootstrapFailed(_)
+            // It changes times only.
+            | Symptom::ClockSkew(_)
             // Whoever knows the time says whether the kubelet is silent.
             | Symptom::Flapping(_) => {}
         }
@@ -252,6 +278,24 @@ mod tests {
         let usual = ["MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"];
         assert_eq!(kinds(&node), [&usual[..], &["KernelDeadlock=True"]].concat());
         assert_eq!(shown(&node).1, ["mine:NoSchedule"]);
+    }
+
+    #[test]
+    fn a_kubelet_whose_clock_is_wrong_reports_at_its_own_time_and_the_controller_does_not() {
+        let behind = Symptom::ClockSkew(ClockSkew::Behind(std::time::Duration::from_secs(20)));
+        let mut node = node();
+        show_symptoms(&mut node, &wrong(&[("a", behind.clone()), ("b", full())]), at(50));
+        assert_eq!(shown(&node).0[1], "DiskPressure True 30");
+        show_symptoms(&mut node, &wrong(&[("a", behind.clone()), ("b", Symptom::NotReady)]), at(52));
+        assert_eq!(shown(&node).0[3], "Ready Unknown 52");
+        renew_heartbeats(&mut node, at(1));
+        assert_eq!(node["status"]["conditions"][3]["lastHeartbeatTime"], time(at(52)), "no heartbeat came");
+        show_symptoms(&mut node, &wrong(&[("a", behind)]), at(54));
+        assert_eq!(shown(&node).0[3], "Ready True 34");
+        renew_heartbeats(&mut node, at(55));
+        let beats = node["status"]["conditions"].as_array().expect("a list").iter();
+        assert!(beats.clone().all(|condition| condition["lastHeartbeatTime"] == time(at(55))), "{node}");
+        assert_eq!(shown(&node).0[3], "Ready True 34", "a heartbeat is no transition");
     }
 
     #[test]

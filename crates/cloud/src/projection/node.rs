@@ -1,5 +1,6 @@
 //! The Node of a machine, and its lease.
 
+use jiff::Timestamp;
 use nephele_engine::Hardware;
 use serde_json::{Value, json};
 
@@ -70,12 +71,21 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {},
         "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
-                 "renewTime": scope.at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()},
+                 "renewTime": renew_time(scope.at)},
     });
     vec![
         scope.object("", "nodes", "", name, value),
         scope.object("coordination.k8s.io", "leases", "kube-node-lease", name, lease),
     ]
+}
+
+fn renew_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// Renews the Lease of a Node. `at` is the time on the clock of its kubelet.
+pub(crate) fn renew_lease(lease: &mut Value, at: Timestamp) {
+    lease["spec"]["renewTime"] = renew_time(at).into();
 }
 
 fn node_info(scope: &Scope<'_>, machine: &MachineSpec, hardware: &Hardware) -> Value {

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    self, AFFECTED_MAX, ApiServerFault, CertificateFault, ConnectionReset, CutWatches, Delay, ERROR_CODES,
-    EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec, FaultyCondition, Hold,
-    LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
+    self, AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay,
+    ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec,
+    FaultyCondition, Hold, LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, Budget, Caller, EarlyExpiry, Effect, EtcdAlarm, FailureReason,
-    Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Odds, Requirement, Schedule,
-    Selector, Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, EarlyExpiry, Effect,
+    EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
+    Odds, Requirement, Schedule, Selector, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -28,6 +28,9 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The shortest time for which a kubelet reports or is silent in turn, and for which a fault is in force or not. Each turn
 /// writes the Node.
 const TURN_MIN: Duration = Duration::from_secs(1);
+
+/// The verbs of requests that read.
+const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// A field of the spec that the schema would refuse.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -148,6 +151,8 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         flap,
         leak,
         spot_reclaim,
+        bootstrap,
+        clock_skew,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
@@ -167,6 +172,8 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         flap.as_ref().map(|wanted| flapping(wanted).map(Symptom::Flapping).map(afflict)),
         leak.as_ref().map(|NoSettings {}| Ok(Effect::Leak)),
         spot_reclaim.as_ref().map(|wanted| notice(wanted).map(Symptom::SpotReclaim).map(afflict)),
+        bootstrap.as_ref().map(|wanted| bootstrap_phase(wanted).map(Symptom::BootstrapFailed).map(afflict)),
+        clock_skew.as_ref().map(|wanted| skew(wanted).map(Symptom::ClockSkew).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -214,7 +221,7 @@ fn condition(wanted: &FaultyCondition) -> Result<NodeCondition, Mistake> {
 }
 
 fn trouble(wanted: &ApiServerFault) -> Result<ApiServerTrouble, Mistake> {
-    let ApiServerFault { down, error, latency, cut_watches, verbs, resources } = wanted;
+    let ApiServerFault { down, error, latency, cut_watches, stale_reads, verbs, resources } = wanted;
     let kinds = [
         down.as_ref().map(|NoSettings {}| Ok(ApiServerTroubleKind::Down)),
         error.as_ref().map(request_error),
@@ -226,13 +233,38 @@ fn trouble(wanted: &ApiServerFault) -> Result<ApiServerTrouble, Mistake> {
         cut_watches.as_ref().map(|CutWatches { after }| {
             Ok(ApiServerTroubleKind::Cut { after: duration("effect.apiServer.cutWatches.after", after)? })
         }),
+        stale_reads.as_ref().map(|NoSettings {}| Ok(ApiServerTroubleKind::Stale)),
     ];
     let mut set = kinds.into_iter().flatten();
     let (Some(kind), None) = (set.next(), set.next()) else {
-        return Err(mistake("effect.apiServer", "", "exactly one of down, error, latency and cutWatches"));
+        let expected = "exactly one of down, error, latency, cutWatches and staleReads";
+        return Err(mistake("effect.apiServer", "", expected));
     };
-    let verbs = if cut_watches.is_some() { vec!["watch".to_owned()] } else { verbs.clone() };
+    let is_read = |verb: &&String| READS.contains(&verb.as_str());
+    let verbs = match (cut_watches, stale_reads) {
+        (Some(_), _) => vec!["watch".to_owned()],
+        (None, Some(_)) if verbs.is_empty() => READS.map(str::to_owned).to_vec(),
+        (None, Some(_)) => match verbs.iter().find(|verb| !is_read(verb)) {
+            Some(verb) => return Err(mistake("effect.apiServer.verbs", verb, "get, list or watch")),
+            None => verbs.clone(),
+        },
+        (None, None) => verbs.clone(),
+    };
     Ok(ApiServerTrouble { verbs, resources: resources.clone(), kind: kind? })
+}
+
+fn bootstrap_phase(BootstrapFault { failed_phase }: &BootstrapFault) -> Result<BootstrapPhase, Mistake> {
+    let found = BootstrapPhase::ALL.into_iter().find(|phase| phase.as_str() == failed_phase);
+    found.ok_or_else(|| mistake("effect.bootstrap.failedPhase", failed_phase, "a phase of kubeadm"))
+}
+
+fn skew(v1alpha1::ClockSkew { ahead, behind }: &v1alpha1::ClockSkew) -> Result<ClockSkew, Mistake> {
+    match (ahead.as_str(), behind.as_str()) {
+        ("", "") => Err(mistake("effect.clockSkew", "", "exactly one of ahead and behind")),
+        (ahead, "") => duration("effect.clockSkew.ahead", ahead).map(ClockSkew::Ahead),
+        ("", behind) => duration("effect.clockSkew.behind", behind).map(ClockSkew::Behind),
+        (_, _) => Err(mistake("effect.clockSkew", "both", "exactly one of ahead and behind")),
+    }
 }
 
 fn etcd_symptom(wanted: &EtcdFault) -> Result<Symptom, Mistake> {

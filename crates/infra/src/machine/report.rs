@@ -7,7 +7,7 @@ use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
-use nephele_cloud::{MachineObservation, Role, Stage, StageObservation};
+use nephele_cloud::{MachineObservation, Role, Stage, StageObservation, Symptom};
 
 use super::act::Applied;
 use super::plan::Waiting;
@@ -127,15 +127,24 @@ fn observed_status(
     status
 }
 
-/// The condition of a stage. `held_by` is the fault that keeps the machine from getting past it.
-fn stage_condition(stage: Stage, state: &StageObservation, booted: bool, held_by: Option<&str>) -> Condition {
+/// The condition of a stage. `held_by` is the fault that keeps the machine from getting past it, and how.
+fn stage_condition(
+    stage: Stage,
+    state: &StageObservation,
+    booted: bool,
+    held_by: Option<(&str, &Symptom)>,
+) -> Condition {
     let kind = condition_type(stage);
     let unmet = |reason, message: &str| condition(kind, conditions::FALSE, reason, message);
     match state {
         StageObservation::Reached { .. } => condition(kind, conditions::TRUE, reasons::PROVISIONED, ""),
         StageObservation::Waiting { .. } => match held_by {
             None => unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
-            Some(fault) => {
+            Some((fault, Symptom::BootstrapFailed(phase))) => {
+                let phase = phase.as_str();
+                unmet(reasons::STARTUP_FAILED, &format!("kubeadm failed in phase {phase} (Fault {fault})"))
+            }
+            Some((fault, _)) => {
                 unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, &format!("Fault {fault} holds the machine here"))
             }
         },

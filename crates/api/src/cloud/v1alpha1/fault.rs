@@ -48,6 +48,8 @@ pub const REQUEST_VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 /// The stages of a machine's start that a fault can hold.
 pub const HELD_STAGES: [&str; 4] = ["vm", "node", "etcd", "apiServer"];
+/// The phases of kubeadm in which the bootstrap of a machine can fail.
+pub const BOOTSTRAP_PHASES: [&str; 4] = ["preflight", "kubelet-start", "etcd-join", "wait-control-plane"];
 /// The longest list of machines and clusters in a status, and the highest count of a fault of these: after a restart,
 /// the status says which ones were hit.
 pub const AFFECTED_MAX: usize = 100;
@@ -163,7 +165,7 @@ pub struct FaultMatch {
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
          has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
          has(self.loadBalancer), has(self.wrongProviderID), has(self.flap), has(self.leak), \
-         has(self.spotReclaim)].filter(set, set).size() == 1",
+         has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -220,11 +222,46 @@ pub struct FaultEffect {
     /// The cloud takes instances of the market Spot back, after a notice. Other machines are not hit and do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spot_reclaim: Option<SpotReclaim>,
+    /// kubeadm fails on the machine. When the fault is deleted, it is run again and succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapFault>,
+    /// The clock of the machine is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_skew: Option<ClockSkew>,
 }
 
 /// An effect without settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoSettings {}
+
+/// kubeadm fails on a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["failedPhase"]))]
+pub struct BootstrapFault {
+    /// The phase in which kubeadm fails. With preflight and kubelet-start, the machine has no Node. With etcd-join it has
+    /// one, and no etcd member. With wait-control-plane it has both, and its API server never gets ready. Machines
+    /// without such a phase are not hit, and neither are those that are past it.
+    #[schemars(extend("enum" = BOOTSTRAP_PHASES))]
+    pub failed_phase: String,
+}
+
+/// The clock of a machine is wrong: exactly one of ahead and behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule("has(self.ahead) != has(self.behind)", "exactly one of ahead and behind has to be set"),
+]))]
+pub struct ClockSkew {
+    /// How much the clock is ahead.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub ahead: String,
+    /// How much the clock is behind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub behind: String,
+}
 
 /// The cloud takes instances back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -278,19 +315,24 @@ pub struct Hold {
     pub stage: String,
 }
 
-/// The API servers of a workload cluster misbehave: exactly one of down, error, latency and cutWatches.
+/// The API servers of a workload cluster misbehave: exactly one of down, error, latency, cutWatches and staleReads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::rule(
-        "[has(self.down), has(self.error), has(self.latency), has(self.cutWatches)].filter(set, set).size() == 1",
-        "exactly one of down, error, latency and cutWatches has to be set",
+        "[has(self.down), has(self.error), has(self.latency), has(self.cutWatches), has(self.staleReads)]\
+         .filter(set, set).size() == 1",
+        "exactly one of down, error, latency, cutWatches and staleReads has to be set",
     ),
     schema::rule(
         "!has(self.down) || !(has(self.verbs) || has(self.resources))",
         "verbs and resources cannot be set with down",
     ),
     schema::rule("!has(self.cutWatches) || !has(self.verbs)", "verbs cannot be set with cutWatches"),
+    schema::rule(
+        "!has(self.staleReads) || !has(self.verbs) || self.verbs.all(verb, verb in ['get', 'list', 'watch'])",
+        "verbs can only be get, list and watch with staleReads",
+    ),
 ]))]
 pub struct ApiServerFault {
     /// No API server is in service: connections end, and new ones get no answer.
@@ -305,6 +347,10 @@ pub struct ApiServerFault {
     /// The connections of watches break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_watches: Option<CutWatches>,
+    /// Reads see the objects as they were when the fault hit the cluster, and watches see no change. Writes are carried
+    /// out. Open connections end when it begins and when it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_reads: Option<NoSettings>,
     /// The verbs of the requests; by default all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "request_verbs")]

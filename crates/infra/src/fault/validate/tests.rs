@@ -1,4 +1,6 @@
-use nephele_api::cloud::v1alpha1::{CALLERS, ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
+use nephele_api::cloud::v1alpha1::{
+    BOOTSTRAP_PHASES, CALLERS, ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS,
+};
 use serde_json::json;
 
 use super::*;
@@ -122,6 +124,17 @@ fn every_effect_on_machines_has_its_symptom() {
     for (name, stage) in HELD_STAGES.into_iter().zip(Stage::ALL) {
         assert_eq!(effect(json!({ "hold": { "stage": name } })), afflict(Symptom::Held(stage)));
     }
+    for (name, phase) in BOOTSTRAP_PHASES.into_iter().zip(BootstrapPhase::ALL) {
+        let failed = afflict(Symptom::BootstrapFailed(phase));
+        assert_eq!(effect(json!({ "bootstrap": { "failedPhase": name } })), failed);
+    }
+    let five = Duration::from_secs(300);
+    for (settings, skew) in [
+        (json!({ "ahead": "5m" }), ClockSkew::Ahead(five)),
+        (json!({ "behind": "5m" }), ClockSkew::Behind(five)),
+    ] {
+        assert_eq!(effect(json!({ "clockSkew": settings })), afflict(Symptom::ClockSkew(skew)));
+    }
     let pressure = NodeCondition {
         kind: "DiskPressure".into(),
         status: "True".into(),
@@ -148,7 +161,7 @@ fn every_trouble_of_api_servers_is_read() {
         let trouble = ApiServerTrouble { verbs: owned(verbs), resources: owned(resources), kind };
         Symptom::ApiServer(trouble).affliction()
     };
-    use ApiServerTroubleKind::{Cut, Down, Error, Latency};
+    use ApiServerTroubleKind::{Cut, Down, Error, Latency, Stale};
     assert_eq!(trouble(json!({ "down": {} })), symptom(&[], &[], Down));
     assert_eq!(
         trouble(
@@ -163,6 +176,11 @@ fn every_trouble_of_api_servers_is_read() {
     assert_eq!(
         trouble(json!({ "cutWatches": { "after": "1m" } })),
         symptom(&["watch"], &[], Cut { after: Duration::from_secs(60) })
+    );
+    assert_eq!(trouble(json!({ "staleReads": {} })), symptom(&["get", "list", "watch"], &[], Stale));
+    assert_eq!(
+        trouble(json!({ "staleReads": {}, "verbs": ["list"], "resources": ["nodes"] })),
+        symptom(&["list"], &["nodes"], Stale)
     );
 }
 
@@ -204,7 +222,23 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         ),
         (
             json!({ "effect": { "apiServer": { "down": {}, "cutWatches": { "after": "5s" } } } }),
-            r#"spec.effect.apiServer: "" is not exactly one of down, error, latency and cutWatches"#,
+            r#"spec.effect.apiServer: "" is not exactly one of down, error, latency, cutWatches and staleReads"#,
+        ),
+        (
+            json!({ "effect": { "apiServer": { "staleReads": {}, "verbs": ["get", "create"] } } }),
+            r#"spec.effect.apiServer.verbs: "create" is not get, list or watch"#,
+        ),
+        (
+            json!({ "effect": { "bootstrap": { "failedPhase": "certs" } } }),
+            r#"spec.effect.bootstrap.failedPhase: "certs" is not a phase of kubeadm"#,
+        ),
+        (
+            json!({ "effect": { "clockSkew": { "ahead": "1m", "behind": "1m" } } }),
+            r#"spec.effect.clockSkew: "both" is not exactly one of ahead and behind"#,
+        ),
+        (
+            json!({ "effect": { "clockSkew": { "behind": "-5m" } } }),
+            r#"spec.effect.clockSkew.behind: "-5m" is not a duration such as 90s"#,
         ),
         (
             json!({ "effect": { "apiServer": { "error": { "code": 418 } } } }),
