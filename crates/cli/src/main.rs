@@ -16,6 +16,7 @@ mod diagnostics;
 mod doctor;
 mod embedded;
 mod exit;
+mod fault;
 mod image;
 mod inspect;
 mod install;
@@ -68,12 +69,15 @@ enum Command {
     Template(template::Args),
     /// Make the API servers of workload clusters reachable from this machine, and write kubeconfigs.
     Connect(ConnectArgs),
-    /// Show clusters, machines, pools or clouds of a management cluster.
+    /// Show clusters, machines, pools, clouds or faults of a management cluster.
     Get(inspect::GetArgs),
-    /// Show one cluster, machine, pool or cloud with its conditions and events.
+    /// Show one cluster, machine, pool, cloud or fault with its conditions and events.
     Describe(inspect::DescribeArgs),
     /// Show or change the clock of a simulated cloud.
     Clock(clock::ClockArgs),
+    /// Let a simulated cloud, its machines or its clusters misbehave, and heal them.
+    #[command(subcommand)]
+    Fault(fault::Action),
     /// Run a scenario of faults and checks on a management cluster, and report how it ended.
     #[command(subcommand)]
     Scenario(scenario::Action),
@@ -132,6 +136,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
         Command::Clock(args) => process::block_on_interruptible(clock::run(args)),
+        Command::Fault(action) => fault::run(action),
         Command::Scenario(action) => scenario::run(action),
         Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),

@@ -69,7 +69,7 @@ pub(super) fn text(
                 sections.push(section("Machines", &table(&machines)));
             }
             Resource::Pools => sections.push(section("Waiting claims", &claims(object, around, now))),
-            Resource::Machines | Resource::Clouds => {}
+            Resource::Machines | Resource::Clouds | Resource::Faults => {}
         }
     }
     sections.push(section("Events", &recent(events, now)));

@@ -37,6 +37,8 @@ pub(crate) enum Resource {
     Pools,
     #[value(aliases = ["cloud", "simulatedclouds", "simulatedcloud"])]
     Clouds,
+    #[value(aliases = ["fault"])]
+    Faults,
 }
 
 /// The flags of `get`.

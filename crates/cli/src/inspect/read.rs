@@ -49,6 +49,7 @@ impl Resource {
             Self::Machines => (core::GROUP, vec!["Machine"]),
             Self::Pools => (ipam::GROUP, PoolKind::ALL.map(PoolKind::as_str).to_vec()),
             Self::Clouds => (cloud::GROUP, vec!["SimulatedCloud"]),
+            Self::Faults => (cloud::GROUP, vec!["Fault"]),
         }
     }
 
@@ -58,6 +59,7 @@ impl Resource {
             Self::Machines => "Machine",
             Self::Pools => "pool",
             Self::Clouds => "SimulatedCloud",
+            Self::Faults => "Fault",
         }
     }
 }
@@ -115,7 +117,7 @@ impl Reader {
                 let everywhere = Self::new(self.access.clone(), None);
                 around.claims = everywhere.optional(ipam::GROUP, "IPAddressClaim").await?;
             }
-            Resource::Clouds => {}
+            Resource::Clouds | Resource::Faults => {}
         }
         Ok(around)
     }

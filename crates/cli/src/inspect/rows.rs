@@ -2,6 +2,7 @@
 
 mod clouds;
 mod clusters;
+mod faults;
 mod machines;
 mod pools;
 
@@ -42,6 +43,7 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         Resource::Machines => machines::listing(&found.objects, around, now),
         Resource::Pools => pools::listing(found, around, now),
         Resource::Clouds => clouds::listing(found, now),
+        Resource::Faults => faults::listing(found, now),
     }
 }
 

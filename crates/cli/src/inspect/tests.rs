@@ -170,6 +170,37 @@ default   1         2       built-in   1        -       2m
 }
 
 #[test]
+fn table_of_faults_tells_what_each_one_has_hit() {
+    let fault = |name, effect: Value, status: Value| {
+        object(
+            "cloud.nephele.dev/v1alpha1",
+            "Fault",
+            name,
+            &json!({"spec": {"effect": effect}, "status": status}),
+        )
+    };
+    let hit = json!({"time": MADE, "operation": "CreateInstance", "cluster": "demo", "machine": "md-0"});
+    let silent = json!({"phase": "Active", "matched": 3, "hits": 2, "lastHits": [hit],
+        "affected": [{"cluster": "demo", "machine": "md-0"}]});
+    let faults = vec![
+        fault("silent", json!({"notReady": {}}), silent),
+        fault("down", json!({"apiServer": {"down": {}}}), Value::Null),
+        fault("full", json!({"fail": {"reason": "Throttled"}}), Value::Null),
+    ];
+    assert_eq!(
+        show(Format::Table, Resource::Faults, faults.clone()),
+        "\
+NAME     EFFECT           PHASE    MATCHED   HITS   AFFECTED   AGE
+silent   notReady         Active   3         2      1          2m
+down     apiServer.down   -        0         0      0          2m
+full     fail             -        0         0      0          2m
+"
+    );
+    let wide = show(Format::Wide, Resource::Faults, faults);
+    assert!(wide.contains("CreateInstance md-0"), "{wide}");
+}
+
+#[test]
 fn other_formats_have_the_objects_as_they_are() {
     assert_eq!(show(Format::Name, Resource::Clusters, vec![cluster()]), "cluster.cluster.x-k8s.io/demo\n");
     let list: Value =

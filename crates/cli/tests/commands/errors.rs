@@ -10,12 +10,14 @@ use tempfile::TempDir;
 use super::{expect, nephele, text};
 
 /// Commands for a management cluster.
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 11] = [
     &["get", "clusters"],
     &["get", "clusters", "absent"],
     &["describe", "cluster", "absent"],
     &["connect", "--all"],
     &["connect", "absent"],
+    &["fault", "add", "notReady"],
+    &["fault", "heal", "absent"],
     &["doctor"],
     &["journal", "show"],
     &["install", "--image", "registry.example/nephele:v1"],
@@ -81,7 +83,7 @@ async fn against(code: StatusCode, reason: &'static str) -> String {
 
 #[test]
 fn wrong_usage_says_what_would_be_right() {
-    let runs: [&[&str]; 10] = [
+    let runs: [&[&str]; 12] = [
         &[],
         &["frobnicate"],
         &["get"],
@@ -92,6 +94,8 @@ fn wrong_usage_says_what_would_be_right() {
         &["connect", "--all", "name"],
         &["completion", "cmd"],
         &["journal", "replay"],
+        &["fault", "add", "notready"],
+        &["fault", "add", "freeze", "--machines", "a in (b)"],
     ];
     expect("wrong-usage.txt", &transcript(&runs.map(<[&str]>::to_vec), &[]));
 }

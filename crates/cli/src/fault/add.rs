@@ -1,0 +1,291 @@
+//! `nephele fault add`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::api::PostParams;
+use kube::runtime::wait::await_condition;
+use kube::{Api, CustomResourceExt as _, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{Fault, FaultStatus};
+use nephele_api::conditions;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::selector;
+use crate::access::AccessArgs;
+use crate::exit::{Exit, Problem};
+use crate::output::print;
+
+/// How long it may take until a new Fault is in force.
+const IN_FORCE_MAX: Duration = Duration::from_secs(30);
+
+pub(super) const AFTER_HELP: &str = "Examples:
+  nephele fault add notReady --machines cluster.x-k8s.io/deployment-name=workers --count 1
+  nephele fault add 'fail: {reason: InsufficientCapacity}' --operation CreateInstance --for 10m
+  nephele fault add 'apiServer: {latency: {duration: 2s}}' --target demo
+
+The chapter Faults of the documentation explains the effects.";
+
+/// What goes wrong, where and how often.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// The effect in YAML; its name is enough for one without settings
+    #[arg(value_parser = effect_of)]
+    effect: NamedEffect,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Name of the Fault [default: made from the effect]
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    matches: MatchArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Print the Fault as YAML, and do not create it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// An effect, and its name.
+#[derive(Clone, Debug, PartialEq)]
+struct NamedEffect {
+    name: String,
+    effect: Value,
+}
+
+/// What it is about: everything, without these flags.
+#[derive(Debug, Default, Args)]
+struct MatchArgs {
+    /// This operation, such as CreateInstance; repeatable
+    #[arg(long = "operation", value_name = "OPERATION")]
+    operations: Vec<String>,
+    /// This caller of operations; repeatable
+    #[arg(long = "caller", value_name = "CALLER")]
+    callers: Vec<String>,
+    /// The machine or cluster of this name; repeatable
+    #[arg(long = "target", value_name = "NAME")]
+    names: Vec<String>,
+    /// Machines in this zone; repeatable
+    #[arg(long = "zone", value_name = "ZONE")]
+    zones: Vec<String>,
+    /// Machines of this instance type; repeatable
+    #[arg(long = "instance-type", value_name = "TYPE")]
+    instance_types: Vec<String>,
+    /// Machines with these labels, such as key=value,!key
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    machines: Option<Value>,
+    /// Clusters with these labels
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    clusters: Option<Value>,
+}
+
+/// How often.
+#[derive(Debug, Default, Args)]
+struct BudgetArgs {
+    /// Probability of a hit, from 0 to 1
+    #[arg(long, value_name = "NUMBER")]
+    probability: Option<String>,
+    /// How many are spared before the first hit
+    #[arg(long, value_name = "NUMBER")]
+    skip: Option<u32>,
+    /// How many are hit at most
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u32>,
+    /// How long it is active
+    #[arg(long = "for", value_name = "DURATION")]
+    lasts: Option<String>,
+}
+
+/// Creates the Fault, and waits until it is in force.
+pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
+    let AddArgs { effect, access, name, matches, budget, dry_run } = args;
+    let fault = fault(effect, name, matches, budget);
+    if dry_run {
+        let text = serde_yaml_ng::to_string(&fault).context("failed to write the Fault")?;
+        print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let access = access.open().await?;
+    let api: Api<Fault> = Api::namespaced(access.client, &access.namespace);
+    let (name, status) = added(&api, &access.namespace, &fault).await?;
+    print(&format!("Fault {}/{name} {}\n", access.namespace, told(&status)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The Fault that the flags describe, as the API server takes it.
+fn fault(effect: NamedEffect, name: Option<String>, matches: MatchArgs, budget: BudgetArgs) -> Value {
+    let NamedEffect { name: word, effect } = effect;
+    let MatchArgs { operations, callers, names, zones, instance_types, machines, clusters } = matches;
+    let BudgetArgs { probability, skip, count, lasts } = budget;
+    let matches = json!({
+        "operations": operations, "callers": callers, "names": names, "zones": zones,
+        "instanceTypes": instance_types, "machineSelector": machines, "clusterSelector": clusters,
+    });
+    let budget = json!({ "probability": probability, "skip": skip, "count": count, "for": lasts });
+    let mut spec = Map::from_iter([("effect".to_owned(), effect)]);
+    for (field, value) in [("match", matches), ("budget", budget)] {
+        let set = without_unset(value);
+        spec.extend((!set.is_empty()).then(|| (field.to_owned(), Value::Object(set))));
+    }
+    let metadata = match name {
+        Some(name) => json!({ "name": name }),
+        None => json!({ "generateName": format!("{}-", word.to_lowercase()) }),
+    };
+    let api_version = Fault::api_resource().api_version;
+    json!({ "apiVersion": api_version, "kind": "Fault", "metadata": metadata, "spec": spec })
+}
+
+/// The fields that a flag has set.
+fn without_unset(value: Value) -> Map<String, Value> {
+    let Value::Object(fields) = value else { return Map::new() };
+    let is_set = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+    fields.into_iter().filter(|(_, value)| is_set(value)).collect()
+}
+
+/// Reads an effect.
+fn effect_of(text: &str) -> Result<NamedEffect, String> {
+    let wrong = |why: String| format!("{why}; the effects are {}", effects().join(", "));
+    let read: Value =
+        serde_yaml_ng::from_str(text).map_err(|error| wrong(format!("it is not YAML: {error}")))?;
+    let effect = match read {
+        Value::String(name) => Map::from_iter([(name, json!({}))]),
+        Value::Object(effect) if effect.len() == 1 => effect,
+        _ => return Err(wrong("it is not one effect".to_owned())),
+    };
+    let name = effect.keys().next().expect("it has one").clone();
+    if !effects().contains(&name) {
+        return Err(wrong(format!("there is no effect {name}")));
+    }
+    Ok(NamedEffect { name, effect: Value::Object(effect) })
+}
+
+/// The names of all effects, as the definition of the kind has them.
+fn effects() -> Vec<String> {
+    let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
+    let effect = definition
+        .pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/effect/properties");
+    effect.and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect()
+}
+
+/// Creates a Fault, and returns its name and status once it is in force.
+async fn added(api: &Api<Fault>, namespace: &str, fault: &Value) -> anyhow::Result<(String, FaultStatus)> {
+    let wanted = serde_json::from_value(fault.clone()).map_err(|error| {
+        Problem::new(
+            Exit::Failed,
+            format!("the effect does not have the form of the chapter Faults: {error}"),
+        )
+    })?;
+    let created = api.create(&PostParams::default(), &wanted).await.map_err(|error| {
+        let what = format!("create a Fault in namespace {namespace}");
+        Problem::request(&what, "create faults.cloud.nephele.dev", error)
+    })?;
+    let name = created.name_any();
+    let is_in_force = |fault: Option<&Fault>| fault.and_then(in_force).is_some();
+    let waited = timeout(IN_FORCE_MAX, await_condition(api.clone(), &name, is_in_force)).await;
+    let late = || {
+        let limit = nephele_go_duration::format(IN_FORCE_MAX);
+        let message = format!("Fault {namespace}/{name} is not in force after {limit}; does a manager run?");
+        Problem::new(Exit::Failed, message)
+    };
+    let status = waited.map_err(|_| late())??.as_ref().and_then(in_force).ok_or_else(late)?;
+    if status.phase == "Invalid" {
+        let why = conditions::find(&status.conditions, conditions::types::READY);
+        let why = why.map_or_else(String::new, |condition| condition.message.clone());
+        return Err(Problem::new(Exit::Failed, format!("Fault {namespace}/{name} is invalid: {why}")).into());
+    }
+    Ok((name, status))
+}
+
+/// The status, if it is about the current spec.
+fn in_force(fault: &Fault) -> Option<FaultStatus> {
+    let status = fault.status.clone()?;
+    let ready = conditions::find(&status.conditions, conditions::types::READY)?;
+    (ready.observed_generation == fault.metadata.generation && !status.phase.is_empty()).then_some(status)
+}
+
+/// What a Fault does, for people.
+fn told(FaultStatus { phase, matched, hits, .. }: &FaultStatus) -> String {
+    let [matched, hits] = [matched, hits].map(|number| number.unwrap_or_default());
+    format!("is {phase}: matched {matched}, hit {hits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_testkit::ManagementApi;
+
+    use super::*;
+
+    fn effect(text: &str) -> NamedEffect {
+        effect_of(text).expect("an effect")
+    }
+
+    #[test]
+    fn flags_make_a_fault() {
+        let matches = MatchArgs {
+            operations: vec!["CreateInstance".into()],
+            zones: vec!["a".into(), "b".into()],
+            machines: Some(selector::parse("x=y").expect("a selector")),
+            ..MatchArgs::default()
+        };
+        let budget = BudgetArgs { count: Some(3), lasts: Some("10m".into()), ..BudgetArgs::default() };
+        let made = fault(effect("fail: {reason: Throttled}"), None, matches, budget);
+        let labels = json!({ "matchExpressions": [{ "key": "x", "operator": "In", "values": ["y"] }] });
+        let expected = json!({
+            "apiVersion": "cloud.nephele.dev/v1alpha1",
+            "kind": "Fault",
+            "metadata": { "generateName": "fail-" },
+            "spec": {
+                "effect": { "fail": { "reason": "Throttled" } },
+                "match": { "operations": ["CreateInstance"], "zones": ["a", "b"], "machineSelector": labels },
+                "budget": { "count": 3, "for": "10m" },
+            },
+        });
+        assert_eq!(made, expected);
+        let plain = fault(effect("notReady"), Some("n".into()), MatchArgs::default(), BudgetArgs::default());
+        assert_eq!(
+            (&plain["metadata"], &plain["spec"]),
+            (&json!({ "name": "n" }), &json!({ "effect": { "notReady": {} } }))
+        );
+    }
+
+    #[test]
+    fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
+        for wrong in ["notready", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
+            let told = effect_of(wrong).expect_err(wrong);
+            assert!(told.contains("; the effects are apiServer, "), "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_told_when_the_fault_is_in_force_and_why_it_is_invalid() {
+        let management = ManagementApi::start();
+        let api: Api<Fault> = management.api();
+        for (name, phase, expected) in [
+            ("a", "Active", Ok("is Active: matched 3, hit 2")),
+            ("b", "Invalid", Err("default/b is invalid: no")),
+        ] {
+            let made =
+                fault(effect("freeze"), Some(name.into()), MatchArgs::default(), BudgetArgs::default());
+            let api = api.clone();
+            let adding = tokio::spawn(async move { added(&api, "default", &made).await });
+            let exists = |_: &Fault| true;
+            let created = management.eventually::<Fault>(name, "to exist", exists).await;
+            let ready = json!({
+                "type": "Ready", "status": "True", "reason": "R", "message": "no",
+                "lastTransitionTime": "2026-03-04T05:06:07Z", "observedGeneration": created.metadata.generation,
+            });
+            let status = json!({ "phase": phase, "matched": 3, "hits": 2, "conditions": [ready] });
+            management.patch_status::<Fault>(name, &status).await;
+            let added = adding.await.expect("no panic");
+            match expected {
+                Ok(text) => {
+                    let (named, status) = added.expect("in force");
+                    assert_eq!((named.as_str(), told(&status).as_str()), (name, text));
+                }
+                Err(text) => assert!(added.expect_err("invalid").to_string().contains(text)),
+            }
+        }
+    }
+}

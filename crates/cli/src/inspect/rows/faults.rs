@@ -1,0 +1,50 @@
+//! Faults.
+
+use jiff::Timestamp;
+use nephele_api::cloud::v1alpha1::Fault;
+use nephele_api::conditions::{find, types};
+use serde_json::Value;
+
+use super::{Listing, columns, row};
+use crate::inspect::read::Found;
+use crate::inspect::text::{age, or_dash};
+
+pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
+    let columns =
+        columns(&["NAME", "EFFECT", "PHASE", "MATCHED", "HITS", "AFFECTED", "AGE"], &["LAST HIT", "MESSAGE"]);
+    let rows = found.parsed::<Fault>().into_iter().map(|fault| {
+        let status = fault.status.clone().unwrap_or_default();
+        let number = |number: Option<i64>| number.unwrap_or_default().to_string();
+        let last = status.last_hits.first().map(|hit| match hit.machine.as_str() {
+            "" => format!("{} {}", hit.operation, hit.cluster),
+            machine => format!("{} {machine}", hit.operation),
+        });
+        let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
+        let cells = vec![
+            fault.metadata.name.clone().unwrap_or_default(),
+            effect(&fault),
+            or_dash(&status.phase),
+            number(status.matched),
+            number(status.hits),
+            status.affected.len().to_string(),
+            age(fault.metadata.creation_timestamp.as_ref(), now),
+            or_dash(last.unwrap_or_default().trim()),
+            message.unwrap_or_default(),
+        ];
+        row(&fault.metadata, cells)
+    });
+    Listing { columns, rows: rows.collect() }
+}
+
+/// The name of the effect.
+fn effect(fault: &Fault) -> String {
+    let effect = serde_json::to_value(&fault.spec.effect).unwrap_or_default();
+    let names: Vec<_> = effect.as_object().into_iter().flat_map(|fields| fields.keys()).cloned().collect();
+    let inner = names.first().map(|name| &effect[name]).filter(|_| names.len() == 1);
+    // What an API server, load balancer or etcd does is one level deeper.
+    let is_one = |inner: &&Value| inner.as_object().is_some_and(|fields| fields.len() == 1);
+    match inner.filter(is_one).and_then(Value::as_object).and_then(|fields| fields.iter().next()) {
+        Some((field, Value::Object(_))) => format!("{}.{field}", names[0]),
+        _ => names.join(","),
+    }
+}
