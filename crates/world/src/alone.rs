@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::Context as _;
+use nephele_world::story::{Story, tell};
 use nephele_world::{Scenario, Summary, Violation, run};
 
 /// The argument for a process that reads a scenario, runs it and writes the result.
@@ -33,6 +34,24 @@ fn ask(scenario: &Scenario) -> anyhow::Result<Outcome> {
     let output = process.wait_with_output().context("the process cannot be waited for")?;
     serde_json::from_slice(&output.stdout)
         .with_context(|| format!("the process of the world ended with {}", output.status))
+}
+
+/// Tells a story in another process.
+pub(crate) fn told_alone(seed: u64) -> anyhow::Result<Story> {
+    let program = std::env::current_exe().context("failed to find this program")?;
+    let output = Command::new(program).args(["--story", &seed.to_string()]).output();
+    let output = output.context("failed to start a process for the story")?;
+    let told: Result<Story, String> = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the process of the story ended with {}", output.status))?;
+    told.map_err(anyhow::Error::msg)
+}
+
+/// Tells a story and writes it, in the other process.
+pub(crate) fn tell_story(seed: u64) -> anyhow::Result<()> {
+    nephele_seeded_process::seed(seed);
+    let told = thread::spawn(move || tell(seed)).join();
+    let told = told.map_err(|_| anyhow::anyhow!("the story panicked"))?;
+    serde_json::to_writer(std::io::stdout(), &told).context("failed to write the story")
 }
 
 /// Reads a scenario, runs it and writes the result, in the other process.

@@ -25,11 +25,13 @@ mod hub;
 pub mod memory;
 mod moves;
 mod process;
+mod quiet;
 pub mod scenario;
 mod script;
 mod settled;
 mod shrink;
 mod sight;
+pub mod story;
 mod time;
 mod world;
 

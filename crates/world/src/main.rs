@@ -5,6 +5,7 @@
 mod alone;
 mod leftovers;
 mod slope;
+mod stories;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,12 @@ struct Args {
     /// Instead of worlds, create and delete clusters in so many rounds, and print what a cluster leaves behind.
     #[arg(long, value_name = "ROUNDS")]
     memory: Option<usize>,
+    /// Instead of worlds, tell a story with ten faults in so many worlds of other seeds, and compare it with the first one.
+    #[arg(long, value_name = "TIMES")]
+    stories: Option<u64>,
+    /// Tell that story once, in a world of this seed, as each of those processes does.
+    #[arg(long, value_name = "SEED", hide = true)]
+    story: Option<u64>,
     /// Read a scenario from the input, run it and write the result, as each of those processes does.
     #[arg(long, hide = true)]
     alone: bool,
@@ -70,6 +77,13 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.alone {
         alone::answer()?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(seed) = args.story {
+        alone::tell_story(seed)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(times) = args.stories {
+        return stories::compare(times, args.from, args.jobs);
     }
     if let Some(rounds) = args.memory {
         return leftovers::report(rounds);

@@ -1,23 +1,15 @@
 //! The memory that deleted clusters leave behind: a world without trouble, in which clusters are created and deleted
 //! again and again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
 use kube::api::DeleteParams;
 use nephele_api::core::{Cluster, Machine};
-use nephele_standin::{Plan, PlannedClusters};
-use nephele_testkit::ManagementApi;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Conditions, Connection};
-use crate::hub::Hub;
-use crate::process::{Process, Settings};
-use crate::scenario::Scope;
-use crate::time::WorldClock;
-use crate::world::{create_pools, management_api, paused_runtime, plan, play_cluster_api};
+use crate::quiet::Quiet;
+use crate::world::{paused_runtime, plan};
 
 /// Clusters of a round, side by side.
 pub const CLUSTERS: u8 = 4;
@@ -38,7 +30,7 @@ const LEASE: Duration = Duration::from_secs(3600);
 pub fn rounds(rounds: usize, allocated: impl Fn() -> u64) -> Result<Vec<u64>, String> {
     fastrand::seed(0);
     paused_runtime().block_on(async {
-        let world = Quiet::start().await;
+        let world = Quiet::start(LEASE).await;
         let mut measured = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             world.round().await?;
@@ -49,33 +41,7 @@ pub fn rounds(rounds: usize, allocated: impl Fn() -> u64) -> Result<Vec<u64>, St
     })
 }
 
-/// A world with one manager and no trouble.
-struct Quiet {
-    api: ManagementApi,
-    planned: PlannedClusters,
-    standin: CancellationToken,
-    manager: Process,
-}
-
 impl Quiet {
-    async fn start() -> Self {
-        let clock = WorldClock::start();
-        let api = management_api("management", &clock).await;
-        create_pools(&api, "default", 0).await;
-        let planned = PlannedClusters::new(Plan::default());
-        let hub = Hub::default();
-        let standin = CancellationToken::new();
-        play_cluster_api(&api, &planned, &hub, &clock, standin.clone());
-        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
-        let connection =
-            Connection::new(api.server().clone(), 0, "manager".to_owned(), conditions, Arc::new(|_| {}));
-        let settings =
-            Settings { scope: Scope::All, shares_ports: false, quota: 0, disk: None, lease: Some(LEASE) };
-        let manager = Process::start(connection, "manager".to_owned(), &clock, settings);
-        hub.set(std::iter::once(manager.network.clone()));
-        Self { api, planned, standin, manager }
-    }
-
     /// Creates clusters, waits until their machines have Nodes, deletes them and waits until they are gone. Each round
     /// has the same names, so that lists by name do not grow.
     async fn round(&self) -> Result<(), String> {
@@ -111,11 +77,6 @@ impl Quiet {
         // The API of tests keeps each write until somebody reads it.
         drop(self.api.take_writes());
         Ok(())
-    }
-
-    async fn stop(self) {
-        self.manager.stop().await;
-        self.standin.cancel();
     }
 }
 

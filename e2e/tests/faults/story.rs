@@ -6,37 +6,14 @@ use anyhow::Context as _;
 use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-use crate::lifecycle::faults::workers;
-
 const TIMES: usize = 3;
 const WORKERS: u32 = 6;
 const NAME: &str = "story";
 
-/// The faults, by name. They draw lots, and none of them counts, because a count depends on the order of arrival.
-fn faults() -> [(&'static str, Value); 10] {
-    let fault = |matches: Value, effect: Value, probability: &str| json!({"match": matches, "effect": effect, "budget": {"probability": probability}});
-    let of = |operation: &str| json!({"operations": [operation]});
-    let of_workers = json!({"machineSelector": workers()});
-    let fail = |reason: &str| json!({"fail": {"reason": reason, "retryAfter": "1s"}});
-    [
-        ("busy", fault(of("RegisterBackend"), fail("Throttled"), "0.5")),
-        ("flapping", fault(of_workers.clone(), json!({"flap": {"up": "3s", "down": "2s"}}), "0.3")),
-        ("forged", fault(of_workers.clone(), json!({"wrongProviderID": {}}), "0.3")),
-        ("full", fault(of("CreateInstance"), fail("InsufficientCapacity"), "0.3")),
-        ("late", fault(of("CreateLoadBalancer"), fail("Timeout"), "0.5")),
-        ("lost", fault(of("CreateInstance"), fail("LostAnswer"), "0.3")),
-        ("old", fault(json!({}), json!({"certificate": {"expiresIn": "720h"}}), "0.5")),
-        (
-            "pressed",
-            fault(
-                of_workers.clone(),
-                json!({"nodeCondition": {"type": "DiskPressure", "status": "True"}}),
-                "0.5",
-            ),
-        ),
-        ("silent", fault(of_workers.clone(), json!({"notReady": {}}), "0.4")),
-        ("stuck", fault(of_workers, json!({"hold": {"stage": "node"}}), "0.3")),
-    ]
+/// The faults, by name. They draw lots, and none of them counts, because a count depends on the order of arrival. Worlds
+/// tell the same story.
+fn faults() -> BTreeMap<String, Value> {
+    serde_json::from_str(include_str!("../../../crates/testkit/src/ten-faults.json")).expect("valid JSON")
 }
 
 /// A scenario that makes the faults, and heals them when the Cluster has the label `told`.
@@ -184,8 +161,8 @@ async fn all_told(
     machines: &BTreeMap<String, Seen>,
 ) -> anyhow::Result<BTreeMap<String, Told>> {
     let mut all = BTreeMap::new();
-    for (name, _) in faults() {
-        let status = fault(scope, name).await?["status"].take();
+    for name in faults().into_keys() {
+        let status = fault(scope, &name).await?["status"].take();
         let key = |object: &Value| machines.get(&text(&object["machine"])).map(|machine| machine.key.clone());
         let list = |field: &str| status[field].as_array().cloned().unwrap_or_default();
         let mut last_hits: Vec<_> =
@@ -194,10 +171,7 @@ async fn all_told(
         last_hits.sort();
         affected.sort();
         let number = |field: &str| status[field].as_u64().unwrap_or_default();
-        all.insert(
-            name.to_owned(),
-            Told { matched: number("matched"), hits: number("hits"), last_hits, affected },
-        );
+        all.insert(name, Told { matched: number("matched"), hits: number("hits"), last_hits, affected });
     }
     Ok(all)
 }
