@@ -87,7 +87,8 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "exactly one effect has to be set"
         | "exactly one distribution has to be set"
         | "exactly one of url and service has to be set"
-        | "exactly one of down, error, latency and cutWatches has to be set"
+        | "exactly one of down, error, latency, cutWatches and staleReads has to be set"
+        | "exactly one of ahead and behind has to be set"
         | "exactly one of alarm, noLeader, slow and hiddenMember has to be set"
         | "exactly one of expiresIn and expired has to be set"
         | "exactly one of noBackends, wrongBackends and reset has to be set" => json!({}),
@@ -126,6 +127,9 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "burst can only be set with rate" => json!({"burst": 1}),
         "verbs and resources cannot be set with down" => json!({"down": {}, "verbs": ["get"]}),
         "verbs cannot be set with cutWatches" => json!({"cutWatches": {"after": "1s"}, "verbs": ["get"]}),
+        "verbs can only be get, list and watch with staleReads" => {
+            json!({"staleReads": {}, "verbs": ["create"]})
+        }
         "match.operations can only be set with the effects fail and delay" => {
             json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
         }
