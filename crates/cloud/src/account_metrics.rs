@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nephele_engine::{Effect, Engine, FaultPhase, FaultState, Leaked, ResourceId, SimTime};
+use nephele_engine::{
+    CallerFindings, Effect, Engine, FaultPhase, FaultState, Findings, Leaked, ResourceId, SimTime,
+};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{CounterVec, IntGaugeVec, Opts};
+use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
 
+use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::driver::Driver;
 use crate::symptom::Symptom;
@@ -28,6 +31,8 @@ pub(crate) struct AccountMetrics {
     clock: CloudClock,
     leaked: IntGaugeVec,
     cost: CounterVec,
+    double_creates: IntCounterVec,
+    missed_reads: IntCounterVec,
     faults: IntGaugeVec,
     fault_hits: IntGaugeVec,
 }
@@ -42,6 +47,20 @@ impl AccountMetrics {
             Opts::new("nephele_cloud_cost_total", "What the machines of a cloud have cost."),
             &["namespace", "cloud"],
         )?;
+        let double_creates = IntCounterVec::new(
+            Opts::new(
+                "nephele_double_creates_total",
+                "Creations that made another instance for a machine that had one, by the caller.",
+            ),
+            &["namespace", "cloud", "caller"],
+        )?;
+        let missed_reads = IntCounterVec::new(
+            Opts::new(
+                "nephele_missed_reads_total",
+                "Reads that did not show a change that their caller had made before, by the caller.",
+            ),
+            &["namespace", "cloud", "caller"],
+        )?;
         let faults = IntGaugeVec::new(
             Opts::new("nephele_faults", "Faults by effect and phase."),
             &["effect", "phase"],
@@ -50,22 +69,28 @@ impl AccountMetrics {
             Opts::new("nephele_fault_hits", "What the Faults that exist have hit, by effect."),
             &["effect"],
         )?;
-        Ok(Self { driver, clock, leaked, cost, faults, fault_hits })
+        Ok(Self { driver, clock, leaked, cost, double_creates, missed_reads, faults, fault_hits })
     }
 }
 
 impl Collector for AccountMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let Self { leaked, cost, faults, fault_hits, .. } = self;
-        [leaked.desc(), cost.desc(), faults.desc(), fault_hits.desc()].concat()
+        let Self { driver: _, clock: _, leaked, cost, double_creates, missed_reads, faults, fault_hits } =
+            self;
+        let of_callers = [double_creates.desc(), missed_reads.desc()].concat();
+        [leaked.desc(), cost.desc(), of_callers, faults.desc(), fault_hits.desc()].concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = self.clock.now();
-        let (leaked, spent, faults) =
-            self.driver.look(|engine| (leaked(engine), spent(engine, now), faults(engine.faults(), now)));
+        let (leaked, spent, found, faults) = self.driver.look(|engine| {
+            let found = by_caller(engine.all_findings());
+            (leaked(engine), spent(engine, now), found, faults(engine.faults(), now))
+        });
         self.leaked.reset();
         self.cost.reset();
+        self.double_creates.reset();
+        self.missed_reads.reset();
         self.faults.reset();
         self.fault_hits.reset();
         for ((namespace, cloud), count) in bounded(leaked) {
@@ -74,12 +99,21 @@ impl Collector for AccountMetrics {
         for ((namespace, cloud), total) in bounded(spent) {
             self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
         }
+        for (caller, findings) in found {
+            for ((namespace, cloud), Findings { double_creates, missed_reads }) in bounded(findings) {
+                let labels = [namespace.as_str(), &cloud, caller];
+                self.double_creates.with_label_values(&labels).inc_by(double_creates);
+                self.missed_reads.with_label_values(&labels).inc_by(missed_reads);
+            }
+        }
         for ((effect, phase), Tally { faults, hits }) in faults {
             self.faults.with_label_values(&[effect, phase]).set(faults);
             self.fault_hits.with_label_values(&[effect]).add(hits);
         }
-        let Self { leaked, cost, faults, fault_hits, .. } = self;
-        [leaked.collect(), cost.collect(), faults.collect(), fault_hits.collect()].concat()
+        let Self { driver: _, clock: _, leaked, cost, double_creates, missed_reads, faults, fault_hits } =
+            self;
+        let of_callers = [double_creates.collect(), missed_reads.collect()].concat();
+        [leaked.collect(), cost.collect(), of_callers, faults.collect(), fault_hits.collect()].concat()
     }
 }
 
@@ -99,6 +133,23 @@ fn spent(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, f64> {
     spent.map(|(id, spent)| (name(id), spent.total as f64 / 1e6)).collect()
 }
 
+/// What was found about callers, by caller and cloud. The callers are those of [`Caller`]; any other one is the manager
+/// itself.
+fn by_caller<'a>(
+    found: impl Iterator<Item = (&'a ResourceId, &'a CallerFindings)>,
+) -> BTreeMap<&'static str, BTreeMap<CloudName, Findings>> {
+    let mut all = BTreeMap::<_, BTreeMap<CloudName, Findings>>::new();
+    for (id, callers) in found {
+        for (caller, findings) in callers {
+            let known = Caller::ALL.map(Caller::as_str).into_iter().find(|known| known == caller);
+            let of_cloud = all.entry(known.unwrap_or("other")).or_default();
+            let sum = of_cloud.entry((id.account.clone(), id.name.clone())).or_default();
+            *sum = [*sum, *findings].into_iter().sum();
+        }
+    }
+    all
+}
+
 /// A number of faults, and how often they have hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
@@ -116,7 +167,9 @@ fn faults<'a>(
         let effect = match &state.fault.effect {
             Effect::Fail { .. } => "fail",
             Effect::Delay(_) => "delay",
+            Effect::Lag(_) => "lag",
             Effect::Leak => "leak",
+            Effect::Duplicate { .. } => "duplicate",
             Effect::Outage { .. } => "outage",
             Effect::Afflict(affliction) => {
                 Symptom::of(affliction).map_or("unknown", |symptom| symptom.effect())
@@ -188,6 +241,31 @@ mod tests {
             (("notReady", "Active"), tally),
         ];
         assert_eq!(faults(engine.faults(), SimTime::from_millis(5)), expected.into());
+    }
+
+    #[test]
+    fn findings_are_counted_by_caller_and_unknown_callers_together() {
+        let found = |double_creates, missed_reads| Findings { double_creates, missed_reads };
+        let callers = |all: &[(&str, Findings)]| {
+            all.iter().map(|(caller, found)| ((*caller).to_owned(), *found)).collect::<CallerFindings>()
+        };
+        let (north, south) = (ResourceId::catalog("default", "north"), ResourceId::catalog("other", "south"));
+        let all = [
+            (&north, &callers(&[("machine", found(1, 2)), ("a", found(3, 0)), ("b", found(0, 4))])),
+            (&south, &callers(&[("machine", found(5, 6))])),
+        ];
+        let name = |account: &str, cloud: &str| (account.to_owned(), cloud.to_owned());
+        let expected = BTreeMap::from([
+            (
+                "machine",
+                BTreeMap::from([
+                    (name("default", "north"), found(1, 2)),
+                    (name("other", "south"), found(5, 6)),
+                ]),
+            ),
+            ("other", BTreeMap::from([(name("default", "north"), found(3, 4))])),
+        ]);
+        assert_eq!(by_caller(all.into_iter()), expected);
     }
 
     #[test]

@@ -454,11 +454,11 @@ impl Cloud {
         former: FormerCatalog,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let FormerCatalog { clock, leaked, cost } = former;
+        let FormerCatalog { clock, leaked, cost, findings } = former;
         let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|former| former.record(self.clock()));
         let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
-        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost })
+        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost, findings })
     }
 
     /// The clock of a catalog. None if it was never changed.
@@ -510,32 +510,43 @@ impl Cloud {
         }
         // A former machine of this name is removed before the new one is created.
         self.follow(&cluster, &mut follower, |_| ());
-        match cluster.admit(spec) {
-            Admission::New(spec) => {
-                let resource = id.resource();
-                self.ask_as(spec.caller.as_str(), creation(&spec, self.clock())).inspect_err(|_| {
-                    // A fault may lose the answer of a creation that was carried out.
-                    if !self.look(|engine| engine.get(&resource).is_some()) {
-                        cluster.on_refused(&id.name);
-                    }
-                })?;
-                let given = |engine: &Engine| {
-                    let made = engine.get(&resource)?;
-                    Some((made.hardware.clone(), symptoms(&made.afflictions)))
-                };
-                if let Some((hardware, wrong)) = self.inner.driver.look(given) {
-                    cluster.equip(&id.name, hardware, wrong);
-                }
+        let created = match cluster.admit(spec) {
+            Admission::New(spec) => Some(spec),
+            // Who got no answer asks again, and does not know whether there is a machine.
+            Admission::Known if self.look(|engine| engine.is_unanswered(&id.resource())) => {
+                cluster.admitted(&id.name)
             }
-            Admission::Known => {}
+            Admission::Known => None,
             Admission::Conflict => {
                 let source = CloudError::Conflict(id.resource());
                 return Err(CallError::Refused { verb: "CreateInstance", source }.into());
             }
+        };
+        if let Some(spec) = created {
+            self.create_instance(&cluster, &spec)?;
         }
         self.begin_update(&id, update.as_deref())?;
         // Stages that were already reached, and stages that take no time, are shown when this returns.
         self.follow(&cluster, &mut follower, |_| ());
+        Ok(())
+    }
+
+    /// Creates the instance of a machine that its cluster has admitted.
+    fn create_instance(&self, cluster: &Cluster, spec: &MachineSpec) -> Result<(), CallError> {
+        let (resource, name) = (spec.id.resource(), &spec.id.name);
+        self.ask_as(spec.caller.as_str(), creation(spec, self.clock())).inspect_err(|_| {
+            // A fault may lose the answer of a creation that was carried out.
+            if !self.look(|engine| engine.get(&resource).is_some()) {
+                cluster.on_refused(name);
+            }
+        })?;
+        let given = |engine: &Engine| {
+            let made = engine.get(&resource)?;
+            Some((made.hardware.clone(), symptoms(&made.afflictions)))
+        };
+        if let Some((hardware, wrong)) = self.inner.driver.look(given) {
+            cluster.equip(name, hardware, wrong);
+        }
         Ok(())
     }
 
@@ -908,9 +919,11 @@ impl Cloud {
     }
 }
 
-/// Whether a record says that a resource takes up room, gives it back, or begins or ends to wait for it.
+/// Whether a record says that a resource takes up room, gives it back, or begins or ends to wait for it, or that a read
+/// missed a change: the status of a SimulatedCloud has their numbers.
 fn changes_usage(record: &Record) -> bool {
     match record {
+        Record::Operation { outcome: Outcome::Refused(CloudError::NotVisibleYet { .. }), .. } => true,
         Record::Operation { operation, .. } => matches!(
             operation.request,
             Request::Create(_) | Request::Adopt { .. } | Request::Reserve { .. } | Request::Delete(_)

@@ -306,6 +306,17 @@ impl Cluster {
         Admission::New(Box::new(spec))
     }
 
+    /// The specification of a machine that was admitted, complete with its allocation.
+    pub(crate) fn admitted(&self, name: &str) -> Option<Box<MachineSpec>> {
+        Some(Box::new(self.state.lock().machines.get(name)?.spec.clone()))
+    }
+
+    /// The stages that a machine is shown to have reached.
+    pub(crate) fn shown_stages(&self, name: &str) -> Vec<Stage> {
+        let state = self.state.lock();
+        state.machines.get(name).into_iter().flat_map(|machine| machine.reached.keys().copied()).collect()
+    }
+
     /// Stores what the cloud says about a new machine before any stage of it is shown: its hardware, and what is wrong
     /// with it.
     pub(crate) fn equip(&self, name: &str, hardware: Hardware, wrong: BTreeMap<String, Symptom>) {
@@ -670,6 +681,23 @@ impl Cluster {
             credentials.forget(name);
         }
         state.machines.remove(name);
+    }
+
+    /// Another instance has taken the place of that of a machine, and begins anew. What the first one showed is gone.
+    pub(crate) fn on_replaced(&self, name: &str) {
+        let mut state = self.state.lock();
+        if let Some(credentials) = &mut state.credentials {
+            credentials.forget(name);
+        }
+        let Some(machine) = state.machines.get_mut(name) else { return };
+        machine.silenced.clear();
+        if std::mem::take(&mut machine.reached).is_empty() {
+            return;
+        }
+        self.served.etcd.lock().forget_member(self.member(name));
+        if !self.served.over.is_cancelled() {
+            self.remove_objects(name);
+        }
     }
 
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage

@@ -138,7 +138,12 @@ impl Cluster {
                         self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(Symptom::of));
                     }
                     EventKind::StageFailed { .. } => {}
-                    EventKind::Leaked { since, addresses, .. } => self.on_leaked(&id.name, *since, addresses),
+                    EventKind::Leaked { since, addresses, is_replaced, .. } => {
+                        self.on_leaked(&id.name, *since, addresses);
+                        if *is_replaced {
+                            self.on_replaced(&id.name);
+                        }
+                    }
                     EventKind::LeakedDeleted { since } => self.on_leaked_deleted(&id.name, *since),
                     // Only load balancers have backends.
                     EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
@@ -207,6 +212,12 @@ impl Cluster {
         }
         for (name, machine) in machines {
             let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
+            let has_reached =
+                |stage: &Stage| matches!(machine.stage(&stage.name()), Some(StageState::Reached { .. }));
+            // The record that another instance has taken its place was missed as well.
+            if !self.shown_stages(name).iter().all(has_reached) {
+                self.on_replaced(name);
+            }
             for (stage, state) in machine.stages() {
                 if let StageState::Reached { at } = state {
                     self.show_stage(&id, stage, *at, changed);

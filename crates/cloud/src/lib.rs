@@ -27,6 +27,7 @@ mod driver;
 mod error;
 mod etcd_delay;
 mod fault;
+mod findings;
 mod follower;
 mod front;
 mod identity;
@@ -61,10 +62,10 @@ pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::LeakedInstance;
 pub use nephele_engine::{
-    ApiLimits, Budget, CallRate, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
-    FailureReason, Fault, FaultPhase, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits,
-    Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room, RoomUsage, Schedule,
-    Seed, Selector, Spent, Stock, Verb,
+    ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint,
+    ErrorClass, FailureReason, Fault, FaultPhase, Findings, Footprint, Hardware, Image, InstanceType,
+    Latencies, Latency, Limits, Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId,
+    Room, RoomUsage, Schedule, Seed, Selector, Spent, Stock, Verb,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

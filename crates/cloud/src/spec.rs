@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{DrawKey, Endpoint, Hardware, Market};
+use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware, Market};
 use nephele_pki::Authority;
 
 use crate::caller::Caller;
@@ -153,6 +153,8 @@ pub struct FormerCatalog {
     pub leaked: Vec<LeakedInstance>,
     /// What its machines had cost.
     pub cost: Option<CostObservation>,
+    /// What was found about its callers.
+    pub findings: CallerFindings,
 }
 
 /// A cluster that was published before a restart, or by somebody else.

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
-    Cloud, Deletion, Effect, Fault, FaultId, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec,
-    Matches, Role, Stage, Symptom, Verb,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew, Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -229,6 +227,50 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     assert!(during.get("/api/v1/nodes").await.is_err(), "open connections ended");
     let mut after = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(after.names("/api/v1/nodes").await, ["one", "two"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_belongs_to_nobody() {
+    let world = World::start(31_000..=31_009);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("twice", authorities);
+    let cloud = &world.cloud;
+    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    let of_cloud = |name, role| MachineSpec { catalog: "north".into(), ..machine(&cluster, name, role) };
+    support::provide(cloud, of_cloud("one", Role::ControlPlane)).unwrap();
+    let effect = Effect::Duplicate { retry_after: Duration::from_secs(5) };
+    let fault = Fault { matches: Matches::default(), effect, budget: Budget::default() };
+    cloud.put_fault(&id("f"), fault, None).unwrap();
+    let two = of_cloud("two", Role::ControlPlane);
+    let refused = cloud.ensure_machine(two.clone()).unwrap_err();
+    assert_eq!(refused.category(), "Timeout");
+    // The first instance is up, although its creator does not know.
+    let leaf = admin(&authorities.cluster);
+    let mut http =
+        Http::connect(&endpoint, &client_tls(&authorities.cluster, Some(&leaf), &[])).await.unwrap();
+    let first = cloud.observe_machine(&two.id).unwrap();
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "two"]);
+    let version = |(_, node): (_, Value)| node["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let before = version(http.get("/api/v1/nodes/two").await.unwrap());
+
+    support::provide(cloud, two.clone()).unwrap();
+    let second = cloud.observe_machine(&two.id).unwrap();
+    assert_eq!((second.provider_id, &second.allocation), (first.provider_id, &first.allocation));
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "two"]);
+    let after = version(http.get("/api/v1/nodes/two").await.unwrap());
+    assert_ne!(after, before, "it is the Node of the second one");
+    let observed = cloud.observe_cluster(&cluster).unwrap();
+    assert_eq!((observed.machines, observed.backends, observed.etcd_members.len()), (2, 2, 2));
+    let leaked = cloud.observe_leaked("default", "north");
+    let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
+    assert_eq!((named, fault.as_str(), addresses.len()), (&two.id, "f", 0));
+    assert_eq!(cloud.observe_usage("default", "north").machines, 3);
+    let found = Findings { double_creates: 1, missed_reads: 0 };
+    assert_eq!(cloud.observe_findings("default", "north"), [("machine".to_owned(), found)].into());
+    assert_eq!(world.counter("nephele_double_creates_total"), 1.0);
+    support::provide(cloud, two).unwrap();
+    assert_eq!(cloud.observe_leaked("default", "north"), leaked, "who knows the machine asks no more");
     world.stop().await;
 }
 

@@ -27,6 +27,8 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         backends,
         afflictions,
         notices,
+        creator: _,
+        unanswered,
         progress,
     } = resource;
     write_spec(hash, spec);
@@ -52,6 +54,10 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
             hash.text(fault);
             write_end(hash, *due, *ends);
         });
+    }
+    if let Some(fault) = unanswered {
+        hash.text("unanswered");
+        hash.text(fault);
     }
     hash.time(*created);
     hash.list(deleting, |hash, Deletion { since: _, due, ends }| write_end(hash, *due, *ends));

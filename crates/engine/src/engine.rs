@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use crate::api_limits::CallCounts;
 use crate::canonical::Canonical;
@@ -12,8 +11,9 @@ use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
-use crate::fault::{Call, FaultRecord, FaultState, Strike, Subject, Verdict};
+use crate::fault::{Call, FaultRecord, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults};
+use crate::findings::CallerFindings;
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
@@ -41,11 +41,13 @@ pub struct Engine {
     pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
-    usage: Usage,
+    pub(crate) usage: Usage,
     pub(crate) meters: Meters,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
     pub(crate) calls: CallCounts,
+    /// Only catalogs that were put and whose callers did something that was noted.
+    pub(crate) findings: BTreeMap<ResourceId, CallerFindings>,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -73,6 +75,7 @@ impl Engine {
             waiting: Lines::default(),
             faults: Faults::default(),
             calls: CallCounts::default(),
+            findings: BTreeMap::new(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }
@@ -95,6 +98,8 @@ impl Engine {
             }
         };
         let is_hit = hit.is_some();
+        // A repetition that finds what exists changes nothing else, but it is the last one that could make a second one.
+        let is_counted = is_counted || self.is_repetition(&operation);
         // Events that the operation causes are recorded after the operation.
         let mut events = Vec::new();
         let (outcome, lost) = match hit {
@@ -103,6 +108,12 @@ impl Engine {
             Some(Strike::Leak(fault)) => {
                 self.leak(now, operation.request.target(), &fault, &mut events);
                 (Outcome::Accepted, None)
+            }
+            Some(Strike::Lag(lag)) => (self.carry_out_hidden(&operation, lag, &mut events), None),
+            Some(Strike::Duplicate { fault, error }) => {
+                let outcome = self.carry_out(&operation, &mut events);
+                self.lose_answer(&operation, &outcome, &fault);
+                (outcome, Some(error))
             }
             None => (self.carry_out(&operation, &mut events), None),
         };
@@ -125,15 +136,28 @@ impl Engine {
 
     /// Carries out an operation that no fault keeps from it.
     fn carry_out(&mut self, operation: &Operation, events: &mut Vec<Event>) -> Outcome {
+        self.make_way(operation, events);
         let is_there = self.resources.contains_key(operation.request.target());
         let is_reserved = self.reserved.contains_key(operation.request.target());
         let (catalogs, usage, waiting) = (self.catalogs(), &self.usage, &self.waiting);
         let checked = Checked { catalogs, usage, waiting, operation, is_there, is_reserved };
         let outcome = match check(&checked) {
-            Ok(()) => self.execute(operation.at, &operation.request, events).unwrap_or_else(Outcome::Refused),
+            Ok(()) => self.execute(operation, events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
         };
         self.line_up(&operation.request, &outcome);
+        outcome
+    }
+
+    /// Carries out an operation whose change does not show in reads for a while.
+    fn carry_out_hidden(&mut self, operation: &Operation, lag: Lag, events: &mut Vec<Event>) -> Outcome {
+        // Afterwards a deleted resource may be gone.
+        let subject = subject(&self.resources, &operation.request);
+        let subject = subject.map(|(verb, spec)| (verb, spec.catalog.clone()));
+        let outcome = self.carry_out(operation, events);
+        if let Some((verb, catalog)) = subject.filter(|_| outcome == Outcome::Accepted) {
+            self.hide(operation, verb, catalog, lag);
+        }
         outcome
     }
 
@@ -147,11 +171,12 @@ impl Engine {
         if is_free || operation.caller == Operation::SWEEPER {
             return Ok((false, Verdict::default()));
         }
-        // The only request that lets an instance leak is its deletion.
+        // The only requests that let an instance leak are its deletion, and a creation that is carried out twice.
         let has_room_to_leak = match &operation.request {
             Request::Delete(id) if !self.faults.is_empty() => {
                 self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id()))
             }
+            Request::Create(spec) if !self.faults.is_empty() => self.can_leak(&spec.catalog_id()),
             _ => false,
         };
         let Self { resources, faults, config, catalogs, seed, clocks, calls, .. } = self;
@@ -167,7 +192,7 @@ impl Engine {
         if faults.is_empty() {
             return Ok((rate.is_some(), Verdict::default()));
         }
-        let can_leak = verb == Verb::DeleteInstance && has_room_to_leak;
+        let can_leak = matches!(verb, Verb::CreateInstance | Verb::DeleteInstance) && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
@@ -203,15 +228,15 @@ impl Engine {
         }
     }
 
-    fn execute(
-        &mut self,
-        now: SimTime,
-        request: &Request,
-        events: &mut Vec<Event>,
-    ) -> Result<Outcome, CloudError> {
+    fn execute(&mut self, operation: &Operation, events: &mut Vec<Event>) -> Result<Outcome, CloudError> {
+        let Operation { caller, request, at: now } = operation;
+        let now = *now;
         match request {
             Request::Create(spec) => {
-                let outcome = self.create(now, spec, None, now, &BTreeMap::new())?;
+                if !self.resources.contains_key(&spec.id) {
+                    self.faults.show(&spec.id);
+                }
+                let outcome = self.create(now, caller, spec, None, now, &BTreeMap::new())?;
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, false));
                 }
@@ -219,7 +244,8 @@ impl Engine {
             }
             Request::Adopt { spec, created, reached, hardware, deleting } => {
                 let is_there = self.resources.contains_key(&spec.id);
-                let outcome = self.create(now, spec, hardware.as_ref(), (*created).min(now), reached)?;
+                let created = (*created).min(now);
+                let outcome = self.create(now, caller, spec, hardware.as_ref(), created, reached)?;
                 if let Some(since) = deleting.filter(|_| !is_there) {
                     self.begin_deletion(since.min(now), &spec.id);
                 }
@@ -235,9 +261,10 @@ impl Engine {
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog, clock, leaked, cost } => {
+            Request::PutCatalog { id, catalog, clock, leaked, cost, findings } => {
                 if !self.catalogs.contains_key(id) {
                     events.extend(self.adopt_leaked(now, leaked));
+                    self.adopt_findings(id, findings);
                 }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
@@ -259,7 +286,7 @@ impl Engine {
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
             Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, footprint } => Ok(self.reserve(now, id, footprint)),
-            Request::Describe(id) => self.describe(now, id),
+            Request::Describe(id) => self.describe(operation, id),
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
             Request::Delete(id) => Ok(self.delete(now, id, events)),
@@ -475,6 +502,7 @@ impl Engine {
     fn create(
         &mut self,
         now: SimTime,
+        creator: &str,
         spec: &ResourceSpec,
         known: Option<&Hardware>,
         created: SimTime,
@@ -493,19 +521,10 @@ impl Engine {
         let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
         let setting = self.settings().of(spec);
-        self.insert(now, Resource::new(spec.clone(), hardware, created, reached, setting));
+        let mut resource = Resource::new(spec.clone(), hardware, created, reached, setting);
+        creator.clone_into(&mut resource.creator);
+        self.insert(now, resource);
         Ok(Outcome::Accepted)
-    }
-
-    /// Answers a read. Right after its creation, a resource may not show yet.
-    fn describe(&self, now: SimTime, id: &ResourceId) -> Result<Outcome, CloudError> {
-        let found = self.resources.get(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
-        let catalog = self.catalogs().get(&found.spec.catalog_id());
-        let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
-        match lag.saturating_sub(now.since(found.created)) {
-            Duration::ZERO => Ok(Outcome::Accepted),
-            visible_in => Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in }),
-        }
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
@@ -584,6 +603,7 @@ impl Engine {
             self.catalogs.remove(id);
             self.forget_clock(now, id);
             self.calls.forget(id);
+            self.findings.remove(id);
             self.begin_meter(now, id, None);
             return Outcome::Accepted;
         }

@@ -19,6 +19,7 @@ use crate::canonical::Canonical;
 use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::identity::{ResourceId, ResourceKind};
+use crate::lag::{Hidden, HiddenChanges, as_list};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Outcome, Verb};
 use crate::resource::ResourceSpec;
@@ -45,10 +46,12 @@ impl Fault {
         match &self.effect {
             Effect::Afflict(_) => false,
             Effect::Leak => verb == Verb::DeleteInstance,
+            Effect::Duplicate { .. } => verb == Verb::CreateInstance,
+            Effect::Lag(_) if verb.is_read() => false,
             _ if !operations.is_empty() => operations.contains(&verb),
             // What runs in a zone that is out of service can be deleted.
             Effect::Outage { .. } => verb == Verb::CreateInstance,
-            Effect::Fail { .. } | Effect::Delay(_) => !verb.is_read(),
+            Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_) => !verb.is_read(),
         }
     }
 }
@@ -89,8 +92,15 @@ pub enum Effect {
     },
     /// An operation takes longer. A caller that asks before the delay is over is told to come back.
     Delay(Latency),
+    /// Reads do not show what an operation has changed for this long, in the engine's time.
+    Lag(Latency),
     /// The cloud says that an instance is deleted, and it still exists, see [`crate::Leaked`].
     Leak,
+    /// No answer comes to a creation that is carried out, and a repetition makes another instance. The first one leaks.
+    Duplicate {
+        /// When the caller should ask again.
+        retry_after: Duration,
+    },
     /// Something is wrong with resources.
     Afflict(Affliction),
     /// Something is wrong with resources, and the cloud refuses an operation.
@@ -108,7 +118,7 @@ impl Effect {
     pub fn affliction(&self) -> Option<&Affliction> {
         match self {
             Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
-            Self::Fail { .. } | Self::Delay(_) | Self::Leak => None,
+            Self::Fail { .. } | Self::Delay(_) | Self::Lag(_) | Self::Leak | Self::Duplicate { .. } => None,
         }
     }
 }
@@ -266,6 +276,9 @@ pub struct FaultState {
     attempts: BTreeMap<u64, u32>,
     /// Until when each call that is being delayed waits.
     delayed: BTreeMap<u64, SimTime>,
+    /// What it hides from reads, at most [`FaultState::CALLS_MAX`] changes.
+    #[serde(default, with = "as_list", skip_serializing_if = "HiddenChanges::is_empty")]
+    pub(crate) hidden: HiddenChanges,
 }
 
 /// An instance or a load balancer, as faults see it.
@@ -289,7 +302,7 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
     pub(crate) subject: Subject<'a>,
-    /// Whether the instance can leak: there is a bound on how many of a catalog are leaked.
+    /// Whether an instance can leak: there is a bound on how many of a catalog are leaked.
     pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
     /// See [`Call::key`].
@@ -339,13 +352,31 @@ pub(crate) enum Strike {
     After(CloudError),
     /// The instance leaks, because of the fault of this name.
     Leak(String),
+    /// The operation is carried out, and reads do not show its change.
+    Lag(Lag),
+    /// The operation is carried out, and a repetition makes another instance.
+    Duplicate {
+        /// The name of the fault.
+        fault: String,
+        /// The answer to the operation, if it succeeds.
+        error: CloudError,
+    },
+}
+
+/// How long reads do not show a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lag {
+    /// The name of the fault.
+    pub(crate) fault: String,
+    /// The time after the operation.
+    pub(crate) lasts: Duration,
 }
 
 impl FaultState {
     /// How many hits are kept. Each is about 200 bytes.
     pub const HITS_KEPT: usize = 10;
     /// How many calls a fault remembers attempts or delays of: 16 KiB each. For calls beyond, draws are keyed by the
-    /// number of the match, and there is no delay.
+    /// number of the match, and there is no delay. It also hides as many changes, 300 KiB, and lets those beyond show.
     const CALLS_MAX: usize = 1024;
 
     /// A fault with what it did in an earlier process, if anything.
@@ -370,12 +401,22 @@ impl FaultState {
             changes_at: None,
             attempts: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            hidden: HiddenChanges::new(),
         }
     }
 
     /// The same fault after a change of its specification. It keeps what it has done.
     pub(crate) fn changed(self, fault: Fault) -> Self {
-        Self { fault, has_ended: false, ..self }
+        let hidden = match fault.effect {
+            Effect::Lag(_) => self.hidden,
+            _ => HiddenChanges::new(),
+        };
+        Self { fault, has_ended: false, hidden, ..self }
+    }
+
+    /// The change of a resource that it hides from reads now.
+    pub(crate) fn hides(&self, id: &ResourceId, now: SimTime) -> Option<&Hidden> {
+        self.hidden.get(id).filter(|hidden| !hidden.is_over(now) && self.is_in_force(now))
     }
 
     /// Whether it can still hit.
@@ -399,7 +440,7 @@ impl FaultState {
     }
 
     /// Whether its time is not over, and it is in a window of its schedule.
-    fn is_in_force(&self, now: SimTime) -> bool {
+    pub(crate) fn is_in_force(&self, now: SimTime) -> bool {
         self.ends().is_none_or(|ends| ends > now) && self.window(now).is_open
     }
 
@@ -576,7 +617,7 @@ impl FaultState {
     fn is_about(&self, call: &Call<'_>) -> bool {
         let Matches { callers, .. } = &self.fault.matches;
         self.fault.is_about(call.verb)
-            && (call.can_leak || self.fault.effect != Effect::Leak)
+            && (call.can_leak || !matches!(self.fault.effect, Effect::Leak | Effect::Duplicate { .. }))
             && (callers.is_empty() || callers.contains(call.caller))
             && self.fault.matches.fit(&call.subject)
     }
@@ -601,6 +642,21 @@ impl FaultState {
         match &self.fault.effect {
             Effect::Afflict(_) => None,
             Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
+            Effect::Duplicate { retry_after } => {
+                let error = error(FailureReason::LostAnswer, "", *retry_after);
+                Some(Strike::Duplicate { fault: self.id.name.clone(), error })
+            }
+            Effect::Lag(latency) => {
+                if self.hidden.len() == Self::CALLS_MAX {
+                    self.hidden.retain(|_, hidden| !hidden.is_over(call.at));
+                }
+                if self.hidden.len() == Self::CALLS_MAX {
+                    return None;
+                }
+                let decision = Decision::FaultLag { fault: &self.id.name, operation: call.verb };
+                let lasts = latency.draw(&mut seed.draws(call.subject.spec, decision, attempt));
+                Some(Strike::Lag(Lag { fault: self.id.name.clone(), lasts }))
+            }
             Effect::Outage { retry_after, .. } => {
                 let error = error(FailureReason::Unavailable, "", *retry_after);
                 Some(Strike::Instead(Outcome::Refused(error)))

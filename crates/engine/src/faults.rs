@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::affliction::{Affliction, NoticeEnd};
 use crate::clock::CloudTime;
-use crate::fault::{Answer, Call, Fault, FaultRecord, FaultState, Subject, Verdict};
+use crate::fault::{Answer, Call, Effect, Fault, FaultRecord, FaultState, Subject, Verdict};
 use crate::fault_index::{Asked, FaultIndex};
 use crate::identity::{ResourceId, ResourceKind};
+use crate::lag::Hidden;
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -39,6 +40,8 @@ struct OfAccount {
     index: FaultIndex,
     /// Which of them keep something about a resource.
     knowing: BTreeMap<ResourceId, BTreeSet<Arc<str>>>,
+    /// Which of them can hide changes from reads. There are few.
+    hiding: BTreeSet<Arc<str>>,
 }
 
 impl Faults {
@@ -161,6 +164,39 @@ impl Faults {
         }
     }
 
+    /// Hides a change of a resource from reads.
+    pub(crate) fn hide(&mut self, fault: &ResourceId, id: &ResourceId, hidden: Hidden) {
+        let state = self.of_account_mut(fault).and_then(|faults| faults.by_name.get_mut(fault.name.as_str()));
+        if let Some(FaultState { hidden: changes, .. }) = state
+            && changes.get(id).is_none_or(|known| !known.outlasts(&hidden))
+        {
+            changes.insert(id.clone(), hidden);
+        }
+    }
+
+    /// The changes of a resource that reads do not show now, with the names of the faults that hide them.
+    pub(crate) fn hidden<'a>(
+        &'a self,
+        id: &'a ResourceId,
+        now: SimTime,
+    ) -> impl Iterator<Item = (&'a str, &'a Hidden)> {
+        let faults = self.by_account.get(&id.account);
+        let states = faults
+            .into_iter()
+            .flat_map(|faults| faults.hiding.iter().filter_map(|name| faults.by_name.get(name)));
+        states.filter_map(move |state| Some((state.id.name.as_str(), state.hides(id, now)?)))
+    }
+
+    /// Lets reads show all changes of a resource: another one has its name from now on.
+    pub(crate) fn show(&mut self, id: &ResourceId) {
+        let Some(OfAccount { by_name, hiding, .. }) = self.by_account.get_mut(&id.account) else { return };
+        for name in &*hiding {
+            if let Some(state) = by_name.get_mut(name) {
+                state.hidden.remove(id);
+            }
+        }
+    }
+
     /// When the next change of a fault is due.
     pub(crate) fn next_change(&self) -> Option<SimTime> {
         self.changes.first().map(|(at, _)| *at)
@@ -213,6 +249,9 @@ impl OfAccount {
     fn insert(&mut self, state: FaultState) {
         let name: Arc<str> = state.id.name.as_str().into();
         self.index.insert(&name, &state.fault);
+        if matches!(state.fault.effect, Effect::Lag(_)) {
+            self.hiding.insert(Arc::clone(&name));
+        }
         for id in state.known() {
             self.knowing.entry(id.clone()).or_default().insert(Arc::clone(&name));
         }
@@ -222,6 +261,7 @@ impl OfAccount {
     fn remove(&mut self, name: &str) -> Option<FaultState> {
         let state = self.by_name.remove(name)?;
         self.index.remove(name, &state.fault);
+        self.hiding.remove(name);
         state.known().for_each(|id| self.no_longer_knows(name, id));
         Some(state)
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   DeleteInstance, hit by a fault ──▶ Leaked, Deleted: the instance is gone for everybody
+//!   CreateInstance, carried out twice ──▶ Leaked: the first instance is gone for everybody, the second one has its name
 //!                                         │ its room stays taken
 //!                                         ▼
 //!   DeleteLeaked, or the end of its catalog ──▶ LeakedDeleted: the room is free
@@ -18,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::engine::Engine;
 use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
+use crate::resource::Resource;
 use crate::time::SimTime;
 use crate::usage::Footprint;
 
-/// An instance that exists, although the cloud said that it is deleted.
+/// An instance that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that it was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaked {
     /// The name that it had.
@@ -47,10 +49,10 @@ impl Leaked {
         ResourceId::catalog(&self.id.account, &self.footprint.catalog)
     }
 
-    fn event(&self, is_adopted: bool) -> EventKind {
+    fn event(&self, is_adopted: bool, is_replaced: bool) -> EventKind {
         let Self { since, fault, addresses, .. } = self;
         let (fault, addresses) = (fault.clone(), addresses.clone());
-        EventKind::Leaked { fault, since: *since, addresses, is_adopted }
+        EventKind::Leaked { fault, since: *since, addresses, is_adopted, is_replaced }
     }
 
     /// A change of an instance that has leaked already. Only resources have generations.
@@ -99,23 +101,51 @@ impl Engine {
 
     /// Lets an instance leak that exists. For its owner it is gone at once.
     pub(crate) fn leak(&mut self, now: SimTime, id: &ResourceId, fault: &str, events: &mut Vec<Event>) {
-        let Some(resource) = self.resources.get(id) else { return };
-        let ran = resource.running_stages();
-        events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
-        let Some(resource) = self.take_out(id) else { return };
-        let mut since = now;
-        while self.leaks.contains_key(&(id.clone(), since)) {
-            since = since + Duration::from_millis(1);
-        }
-        let footprint = Footprint::of(&resource);
-        let addresses = resource.spec.addresses.clone();
-        let leaked = Leaked { id: id.clone(), since, fault: fault.to_owned(), addresses, footprint };
-        let kinds = [leaked.event(false), EventKind::Deleted];
+        let Some(resource) = self.take_from_owner(now, id, events) else { return };
+        let leaked = self.new_leak(now, &resource, fault, resource.spec.addresses.clone());
+        let kinds = [leaked.event(false, false), EventKind::Deleted];
         for (kind, after) in kinds.into_iter().zip(1..) {
             let generation = resource.generation + after;
             events.push(Event { at: now, id: id.clone(), generation, kind });
         }
-        self.leaks.insert((leaked.id.clone(), since), leaked);
+        self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
+    }
+
+    /// Lets an instance leak that exists, because another one takes its name. That one has the addresses that the owner
+    /// knows; nobody knows those of the first one.
+    pub(crate) fn leak_replaced(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        fault: &str,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(resource) = self.take_from_owner(now, id, events) else { return };
+        let leaked = self.new_leak(now, &resource, fault, Vec::new());
+        let (generation, kind) = (resource.generation + 1, leaked.event(false, true));
+        events.push(Event { at: now, id: id.clone(), generation, kind });
+        self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
+    }
+
+    /// Removes an instance, whose room stays taken.
+    fn take_from_owner(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        events: &mut Vec<Event>,
+    ) -> Option<Resource> {
+        let ran = self.resources.get(id)?.running_stages();
+        events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
+        self.take_out(id)
+    }
+
+    fn new_leak(&self, now: SimTime, resource: &Resource, fault: &str, addresses: Vec<String>) -> Leaked {
+        let id = resource.spec.id.clone();
+        let mut since = now;
+        while self.leaks.contains_key(&(id.clone(), since)) {
+            since = since + Duration::from_millis(1);
+        }
+        Leaked { id, since, fault: fault.to_owned(), addresses, footprint: Footprint::of(resource) }
     }
 
     /// Takes over leaked instances of an earlier process. They take up their room, whatever the limits are. Returns the
@@ -130,7 +160,7 @@ impl Engine {
             {
                 self.take(now, &leaked.id, &leaked.footprint);
                 self.leaks.insert(key, leaked.clone());
-                events.push(leaked.changed(now, leaked.event(true)));
+                events.push(leaked.changed(now, leaked.event(true, false)));
             }
         }
         events

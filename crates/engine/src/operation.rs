@@ -11,6 +11,7 @@ use crate::api_limits::CallRate;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
+use crate::findings::CallerFindings;
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::leak::Leaked;
 use crate::meter::Cost;
@@ -178,6 +179,9 @@ pub enum Request {
         /// What its instances had cost in an earlier process, for a catalog that does not exist yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Box<Cost>>,
+        /// What was found about its callers in an earlier process, for a catalog that does not exist yet.
+        #[serde(default, skip_serializing_if = "CallerFindings::is_empty")]
+        findings: CallerFindings,
     },
     /// Set a fault of an account. A changed fault keeps what it has done.
     PutFault {
@@ -365,15 +369,18 @@ pub enum CloudError {
         /// When to call again.
         retry_after: Duration,
     },
-    /// Reads do not show the resource yet, because it was created a short time ago.
-    #[error("{id} does not show in reads until {lag:?} after its creation")]
+    /// Reads do not show the resource yet, because it was created or changed a short time ago.
+    #[error("{}", not_visible(.id, *.lag, .by.as_deref()))]
     NotVisibleYet {
         /// The resource.
         id: Box<ResourceId>,
-        /// How long new resources do not show.
+        /// How long the resource or its change does not show.
         lag: Duration,
         /// When it will show.
         visible_in: Duration,
+        /// What hides a change. None if the resource is new, and new resources of its catalog do not show.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Box<HiddenBy>>,
     },
     /// The zone is full.
     #[error("zone {0:?} has insufficient capacity")]
@@ -390,6 +397,25 @@ pub enum CloudError {
     /// The stages do not form a graph that can be walked, or the resource does not have the stage that was named.
     #[error("{0} has no such stage to enter")]
     InvalidStage(ResourceId),
+}
+
+/// What hides a change from reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenBy {
+    /// The name of the fault.
+    pub fault: String,
+    /// The operation that made the change.
+    pub operation: Verb,
+}
+
+fn not_visible(id: &ResourceId, lag: Duration, by: Option<&HiddenBy>) -> String {
+    match by {
+        None => format!("{id} does not show in reads until {lag:?} after its creation"),
+        Some(HiddenBy { fault, operation }) => {
+            let operation = operation.as_str();
+            format!("reads of {id} do not show {operation} until {lag:?} after it (Fault {fault})")
+        }
+    }
 }
 
 /// How many names an error lists before it only counts the rest: a catalog may have up to a hundred of each.
@@ -536,7 +562,8 @@ pub enum EventKind {
     /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
     /// itself is deleted.
     BackendOutOfService(String),
-    /// The instance leaked: it is gone for its owner, which the next event says, and still takes up its room.
+    /// The instance leaked: it is gone for its owner, which the next event says unless another instance has replaced it,
+    /// and still takes up its room.
     Leaked {
         /// The name of the fault.
         fault: String,
@@ -547,6 +574,10 @@ pub enum EventKind {
         /// Whether it leaked in an earlier process. Then it is no resource, and its generation is 0.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_adopted: bool,
+        /// Whether another instance has its name now: a repeated creation made a second one. That one begins anew, and no
+        /// event says that the first one is gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_replaced: bool,
     },
     /// The leaked instance that had this name is gone. Its generation is 0, because it is no resource.
     LeakedDeleted {

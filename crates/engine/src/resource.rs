@@ -227,6 +227,12 @@ pub struct Resource {
     /// When the notices among its afflictions are over, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<String, Due>,
+    /// Who asked for its creation or adoption. Empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub creator: String,
+    /// The fault because of which its creator does not know that it exists, see [`crate::Engine::is_unanswered`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<String>,
     /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -299,6 +305,8 @@ impl Resource {
             backends,
             afflictions,
             notices,
+            creator: String::new(),
+            unanswered: None,
             progress,
         };
         resource.restore_instants(setting);

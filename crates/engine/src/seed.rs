@@ -43,6 +43,13 @@ pub(crate) enum Decision<'a> {
         /// The operation.
         operation: Verb,
     },
+    /// How long reads do not show what an operation has changed, because of a fault.
+    FaultLag {
+        /// The name of the fault.
+        fault: &'a str,
+        /// The operation.
+        operation: Verb,
+    },
 }
 
 impl Seed {
@@ -91,6 +98,7 @@ impl Seed {
             Decision::Fault { fault, operation } => &["fault", fault, operation.as_str()],
             Decision::Affliction { fault } => &["affliction", fault],
             Decision::FaultDelay { fault, operation } => &["fault-delay", fault, operation.as_str()],
+            Decision::FaultLag { fault, operation } => &["fault-lag", fault, operation.as_str()],
         };
         parts.iter().for_each(|part| key.text(part));
         key.number(u64::from(attempt));

@@ -11,6 +11,7 @@ use crate::clock::NamedClock;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
+use crate::findings::NamedFindings;
 use crate::identity::ResourceId;
 use crate::leak::Leaked;
 use crate::meter::NamedMeter;
@@ -55,6 +56,9 @@ pub struct State {
     /// What was spent, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meters: Vec<NamedMeter>,
+    /// What was found about callers, ordered by catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<NamedFindings>,
 }
 
 /// A catalog with its name.
@@ -121,6 +125,10 @@ impl Engine {
                 .map(|(id, clock)| NamedClock { id: id.clone(), clock: *clock })
                 .collect(),
             calls: self.calls.to_named(),
+            findings: self
+                .all_findings()
+                .map(|(id, callers)| NamedFindings { id: id.clone(), callers: callers.clone() })
+                .collect(),
         }
     }
 
@@ -142,6 +150,7 @@ impl Engine {
             calls,
             leaked,
             meters,
+            findings,
         } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
@@ -177,6 +186,7 @@ impl Engine {
         engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
         engine.calls = CallCounts::of_named(calls);
         engine.restore_meters(meters);
+        engine.findings = findings.into_iter().map(|named| (named.id, named.callers)).collect();
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

@@ -285,7 +285,9 @@ proptest! {
                         EventKind::BackendOutOfService(name) => {
                             prop_assert!(serving.remove(name), "out of service twice");
                         }
-                        EventKind::Deleted => drop(wrong.remove(&event.id)),
+                        EventKind::Leaked { is_replaced: true, .. } | EventKind::Deleted => {
+                            drop(wrong.remove(&event.id));
+                        }
                         _ => {}
                     },
                     Record::Operation { operation, outcome: Outcome::Accepted, .. }

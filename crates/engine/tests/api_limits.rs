@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
 use nephele_engine::{
-    ApiLimits, CallRate, Catalog, CloudError, Engine, Entry, Latency, Line, Operation, Outcome, Record,
-    Replay, Request, ResourceId, ResourceSpec, SimTime,
+    ApiLimits, CallRate, CallerFindings, Catalog, CloudError, Engine, Entry, Latency, Line, Operation,
+    Outcome, Record, Replay, Request, ResourceId, ResourceSpec, SimTime,
 };
 use proptest::prelude::*;
 
@@ -13,7 +13,14 @@ use proptest::prelude::*;
 fn put(api: ApiLimits) -> Request {
     let id = ResourceId::catalog("default", "");
     let catalog = Box::new(Catalog { api, ..Catalog::default() });
-    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new(), cost: None }
+    Request::PutCatalog {
+        id,
+        catalog,
+        clock: None,
+        leaked: Vec::new(),
+        cost: None,
+        findings: CallerFindings::new(),
+    }
 }
 
 fn rate(per_second: u32, burst: u32) -> ApiLimits {
@@ -84,7 +91,7 @@ fn what_was_created_does_not_show_in_reads_before_the_lag_is_over() {
     for id in [id("a"), balancer] {
         let hidden = |visible_in| {
             let (lag, visible_in) = (Duration::from_secs(3), Duration::from_secs(visible_in));
-            Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in })
+            Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by: None })
         };
         assert_eq!(ask(&mut engine, at(1), Request::Describe(id.clone())), hidden(3));
         assert_eq!(ask(&mut engine, at(3), Request::Describe(id.clone())), hidden(1));

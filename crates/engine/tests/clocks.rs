@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    Catalog, ClockRecord, ClockSetting, Engine, Entry, Event, EventKind, Latency, Line, Rate, Record, Replay,
-    Request, ResourceId, ResourceSpec, SimTime, StageState, UpdateSpec,
+    CallerFindings, Catalog, ClockRecord, ClockSetting, Engine, Entry, Event, EventKind, Latency, Line, Rate,
+    Record, Replay, Request, ResourceId, ResourceSpec, SimTime, StageState, UpdateSpec,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,7 @@ fn put(name: &str, clock: ClockSetting, former: Option<ClockRecord>) -> Request 
         clock: former,
         leaked: Vec::new(),
         cost: None,
+        findings: CallerFindings::new(),
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::cloud::{ask, at, engine, id, machine};
 use crate::faults::put;
 use nephele_engine::{
-    Budget, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, InstanceType,
-    Journal, Latency, Line, Market, Matches, Price, Rate, Replay, Request, ResourceId, ResourceKind,
-    ResourceSpec, SimTime, Spent,
+    Budget, CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault,
+    InstanceType, Journal, Latency, Line, Market, Matches, Price, Rate, Replay, Request, ResourceId,
+    ResourceKind, ResourceSpec, SimTime, Spent,
 };
 use proptest::prelude::*;
 
@@ -37,6 +37,7 @@ fn put_catalog(catalog_of: Catalog, cost: Option<Cost>) -> Request {
         clock: None,
         leaked: Vec::new(),
         cost: cost.map(Box::new),
+        findings: CallerFindings::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
+use crate::lags::put_catalog;
 use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
     FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
@@ -344,6 +345,8 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
         1 => affliction().prop_map(|affliction| Effect::Outage { affliction, retry_after: Duration::from_secs(5) }),
         1 => (0u64..9_000).prop_map(|millis| Effect::Delay(Latency::Fixed(Duration::from_millis(millis)))),
         2 => Just(Effect::Leak),
+        2 => (0u64..9_000).prop_map(|millis| Effect::Lag(Latency::Fixed(Duration::from_millis(millis)))),
+        2 => Just(Effect::Duplicate { retry_after: Duration::from_secs(5) }),
     ]
 }
 
@@ -394,7 +397,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 /// Requests about four machines, a load balancer and two faults, in order of time.
 pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request =
-        (prop::sample::select(NAMES.to_vec()), 0..10u8, any_fault()).prop_map(|(name, which, fault_of)| {
+        (prop::sample::select(NAMES.to_vec()), 0..11u8, any_fault()).prop_map(|(name, which, fault_of)| {
             let fault_name = if name < "c" { "one" } else { "two" };
             match which {
                 0 | 1 => Request::Create(machine(name, &Latency::Fixed(Duration::from_secs(3)))),
@@ -405,6 +408,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 6 => deregister("lb", name),
                 7 => put(fault_name, fault_of),
                 8 => Request::DeleteLeaked(ResourceId::catalog("default", "")),
+                9 => put_catalog(Duration::from_secs(fault_of.budget.skip)),
                 _ => Request::Delete(fault(fault_name)),
             }
         });
@@ -417,7 +421,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
 /// Later than the end of every fault; a schedule goes on, so not much later.
 const END: SimTime = SimTime::from_millis(200_000);
 
-fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
+pub(crate) fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(Journal::CAPACITY);
     engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
     lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
@@ -471,7 +475,7 @@ proptest! {
             hit += 1;
         }
         let keeps = match fault_of.effect {
-            Effect::Fail { .. } | Effect::Leak => hits == hit,
+            Effect::Fail { .. } | Effect::Lag(_) | Effect::Leak | Effect::Duplicate { .. } => hits == hit,
             // A delayed call may ask several times.
             Effect::Delay(_) => hits <= hit,
             // Resources are hit, too.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, stage};
 use nephele_engine::{
-    Catalog, Config, Engine, EventKind, Latencies, Latency, Request, ResourceId, ResourceSpec, Seed,
-    StageSpec, StageState,
+    CallerFindings, Catalog, Config, Engine, EventKind, Latencies, Latency, Request, ResourceId,
+    ResourceSpec, Seed, StageSpec, StageState,
 };
 use proptest::prelude::*;
 
@@ -112,7 +112,14 @@ proptest! {
 fn catalog(latencies: Latencies) -> Request {
     let id = ResourceId::catalog(id("m").account, "north");
     let catalog = Box::new(Catalog { latencies, ..Catalog::default() });
-    Request::PutCatalog { id, catalog, clock: None, leaked: Vec::new(), cost: None }
+    Request::PutCatalog {
+        id,
+        catalog,
+        clock: None,
+        leaked: Vec::new(),
+        cost: None,
+        findings: CallerFindings::new(),
+    }
 }
 
 fn latencies(vm: u64, deletion: u64) -> Latencies {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    Budget, Catalog, Config, Effect, Engine, EventKind, Fault, FaultRecord, Footprint, Latency, Leaked,
-    Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, SimTime,
+    Budget, CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, FaultRecord, Footprint,
+    Latency, Leaked, Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind,
+    ResourceSpec, Room, SimTime,
 };
 use proptest::prelude::*;
 
@@ -30,7 +31,14 @@ fn catalog() -> ResourceId {
 }
 
 fn put_catalog(leaked: Vec<Leaked>) -> Request {
-    Request::PutCatalog { id: catalog(), catalog: Box::default(), clock: None, leaked, cost: None }
+    Request::PutCatalog {
+        id: catalog(),
+        catalog: Box::default(),
+        clock: None,
+        leaked,
+        cost: None,
+        findings: CallerFindings::new(),
+    }
 }
 
 /// What is recorded about [`of_catalog`].
@@ -80,6 +88,7 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
                 since: at(3),
                 addresses: vec!["10.0.0.1".into()],
                 is_adopted: false,
+                is_replaced: false,
             },
             EventKind::Deleted,
             EventKind::BackendOutOfService("m".into()),
@@ -175,6 +184,7 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
         clock: None,
         leaked: vec![leaked("m", at(1))],
         cost: None,
+        findings: CallerFindings::new(),
     };
     ask(&mut engine, at(10), again).unwrap();
     ask(&mut engine, at(10), put_fault).unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Budget, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Latency, Market, Matches,
-    Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
+    Affliction, Budget, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Latency,
+    Market, Matches, Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
 };
 use proptest::prelude::*;
 
@@ -37,6 +37,7 @@ fn put_clock(clock: ClockSetting) -> Request {
         clock: None,
         leaked: Vec::new(),
         cost: None,
+        findings: CallerFindings::new(),
     }
 }
 

@@ -8,9 +8,9 @@ use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
 };
 use nephele_engine::{
-    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, GroupId, Hardware, InstanceType,
-    Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource, ResourceId,
-    ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
+    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, GroupId, Hardware,
+    InstanceType, Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource,
+    ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -80,6 +80,7 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                     clock: None,
                     leaked: Vec::new(),
                     cost: None,
+                    findings: CallerFindings::new(),
                     id: ResourceId::catalog(spec.id.account, ""),
                     catalog: Box::new(Catalog {
                         instance_types: vec![instance_type(stage)],
@@ -651,7 +652,7 @@ proptest! {
                         price: Price::default(),
                     });
                     let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
-                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None, leaked: Vec::new(), cost: None }).unwrap();
+                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None, leaked: Vec::new(), cost: None, findings: CallerFindings::new() }).unwrap();
                     is_there = true;
                 }
                 1 => {

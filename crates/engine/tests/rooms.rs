@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
-    Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line, Outcome, Price,
-    Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime, Stock,
+    CallerFindings, Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line,
+    Outcome, Price, Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime,
+    Stock,
 };
 use proptest::prelude::*;
 
@@ -36,6 +37,7 @@ fn put(limits: Limits) -> Request {
         clock: None,
         leaked: Vec::new(),
         cost: None,
+        findings: CallerFindings::new(),
         id: catalog_id(),
         catalog: Box::new(Catalog { instance_types, limits, ..Catalog::default() }),
     }
@@ -275,7 +277,14 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(
         &mut engine,
         at(1),
-        Request::PutCatalog { id: default.clone(), catalog, clock: None, leaked: Vec::new(), cost: None },
+        Request::PutCatalog {
+            id: default.clone(),
+            catalog,
+            clock: None,
+            leaked: Vec::new(),
+            cost: None,
+            findings: CallerFindings::new(),
+        },
     )
     .unwrap();
     ask(&mut engine, at(1), Request::Create(spec("b"))).unwrap_err();

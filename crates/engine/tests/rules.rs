@@ -9,10 +9,10 @@ use crate::cloud::{
     stage,
 };
 use nephele_engine::{
-    Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event, EventKind, Footprint,
-    Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price, Quotas, Record, Request, ResourceId,
-    ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError, Update, UpdateSpec, UpdateState,
-    Zone,
+    CallerFindings, Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event,
+    EventKind, Footprint, Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price, Quotas,
+    Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError,
+    Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -274,7 +274,14 @@ fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
     let put = ask(
         engine,
         at(0),
-        Request::PutCatalog { id, catalog: Box::new(catalog), clock: None, leaked: Vec::new(), cost: None },
+        Request::PutCatalog {
+            id,
+            catalog: Box::new(catalog),
+            clock: None,
+            leaked: Vec::new(),
+            cost: None,
+            findings: CallerFindings::new(),
+        },
     );
     assert_eq!(put, Ok(Outcome::Accepted));
 }
@@ -466,6 +473,7 @@ fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
         clock: None,
         leaked: Vec::new(),
         cost: None,
+        findings: CallerFindings::new(),
     };
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
@@ -1038,7 +1046,8 @@ fn operation_is_called_what_clouds_call_it() {
             catalog: Box::default(),
             clock: None,
             leaked: Vec::new(),
-            cost: None
+            cost: None,
+            findings: CallerFindings::new()
         }),
         "PutCatalog"
     );

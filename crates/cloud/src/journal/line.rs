@@ -170,6 +170,12 @@ impl JournalLine {
             EventKind::Updated(update) => ("Updated", update.clone()),
             EventKind::BackendInService(name) => ("BackendInService", format!("machine {name}")),
             EventKind::BackendOutOfService(name) => ("BackendOutOfService", format!("machine {name}")),
+            EventKind::Leaked { fault, is_replaced: true, .. } => {
+                self.faults = vec![fault.clone()];
+                let message = "A repeated creation made a second instance; the first one still exists, and belongs to \
+                               nobody";
+                ("Leaked", format!("{message} (Fault {fault})"))
+            }
             EventKind::Leaked { fault, is_adopted, .. } => {
                 self.faults = vec![fault.clone()];
                 let known = if *is_adopted { "Known again after a restart: the" } else { "The" };

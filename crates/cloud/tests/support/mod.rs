@@ -120,6 +120,13 @@ impl World {
         family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_gauge().get_value()).sum())
     }
 
+    /// The sum of a counter.
+    pub(crate) fn counter(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_counter().get_value()).sum())
+    }
+
     /// Waits until a gauge has a value.
     pub(crate) async fn until(&self, name: &str, value: f64) {
         eventually(&format!("{name} is {value}"), || self.gauge(name) == value).await;

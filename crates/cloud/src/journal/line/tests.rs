@@ -83,9 +83,9 @@ fn an_event_says_what_happened_in_words() {
     let symptom = Symptom::EtcdAlarm(EtcdAlarm::NoSpace);
     let afflicted = |affliction| line(event(EventKind::Afflicted { fault: "full".into(), affliction }));
     let adopted = |reached, is_deleting| line(event(EventKind::Adopted { reached, is_deleting }));
-    let leaked = |is_adopted| {
+    let leaked = |is_adopted, is_replaced| {
         let (fault, addresses) = ("full".into(), vec![]);
-        line(event(EventKind::Leaked { fault, since: AT, addresses, is_adopted }))
+        line(event(EventKind::Leaked { fault, since: AT, addresses, is_adopted, is_replaced }))
     };
     let of_fault = |line: JournalLine| JournalLine { faults: vec!["full".into()], ..line };
     assert_eq!(
@@ -94,8 +94,9 @@ fn an_event_says_what_happened_in_words() {
             adopted(vec![], true),
             line(event(EventKind::StageReached("vm".into()))),
             line(event(EventKind::Deleted)),
-            leaked(false),
-            leaked(true),
+            leaked(false, false),
+            leaked(true, false),
+            leaked(false, true),
             line(event(EventKind::LeakedDeleted { since: AT })),
             afflicted(Some(symptom.affliction())),
             afflicted(None),
@@ -110,6 +111,10 @@ fn an_event_says_what_happened_in_words() {
             of_fault(expected(
                 "Leaked",
                 "Known again after a restart: the instance still exists, and belongs to nobody (Fault full)",
+            )),
+            of_fault(expected(
+                "Leaked",
+                "A repeated creation made a second instance; the first one still exists, and belongs to nobody (Fault full)",
             )),
             expected("LeakedDeleted", "The leaked instance is deleted"),
             of_fault(expected("Afflicted", "The etcd member raises alarm NOSPACE (Fault full)")),
