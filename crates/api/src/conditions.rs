@@ -45,7 +45,7 @@ pub mod types {
     pub const REPLICAS_READY: &str = "ReplicasReady";
     /// The cloud is called more often than it allows. The manager tries again.
     pub const THROTTLED: &str = "Throttled";
-    /// The cloud has created it, but reads do not show it yet.
+    /// The cloud has created or changed it, but reads do not show that yet.
     pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
     /// All steps of a scenario have passed.
     pub const PASSED: &str = "Passed";

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::leaked;
 use crate::offer::catalog;
 use crate::pace::Pace;
-use crate::simulated_cloud::{clock, cost};
+use crate::simulated_cloud::{clock, cost, findings};
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
@@ -69,6 +69,7 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
         clock: status.clock.as_ref().and_then(clock::history),
         leaked: leaked::of_status(&status.leaked_instances, namespace, name),
         cost: status.cost.as_ref().and_then(cost::history),
+        findings: findings::history(&status.findings),
     }
 }
 

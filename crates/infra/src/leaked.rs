@@ -118,7 +118,7 @@ fn news(before: &[v1alpha1::LeakedInstance], after: &[v1alpha1::LeakedInstance])
         more => format!(", and {more} more"),
     };
     let names = names.join(", ");
-    (!new.is_empty()).then(|| format!("The cloud called them deleted, and they still exist: {names}{more}"))
+    (!new.is_empty()).then(|| format!("Instances exist and belong to nobody: {names}{more}"))
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
         let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect());
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
-        let told = "The cloud called them deleted, and they still exist: b of cluster demo";
+        let told = "Instances exist and belong to nobody: b of cluster demo";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
         let again = to_api(vec![leaked("b", 2)]);
         assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");

@@ -1,6 +1,6 @@
 //! Faults: what users see of them on machines and clusters, and that everything goes on when they are gone.
 
-use nephele_api::cloud::v1alpha1::{Fault, FaultStatus, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{CallerFindings, Fault, FaultStatus, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -396,6 +396,79 @@ async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
     let ready = conditions::find(&status.conditions, types::READY).expect("a condition");
     assert_eq!(ready.message, "spec.budget.for: \"ever\" is not a duration such as 90s");
     let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    world.stop().await;
+}
+
+async fn cloud(world: &World) {
+    let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
+    cloud.metadata.namespace = Some(NAMESPACE.into());
+    world.api.create(&cloud).await;
+}
+
+/// One instance serves the machine. The other one belongs to nobody: the cloud lists it, and counts who made it, also after a
+/// restart.
+#[tokio::test]
+async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_lists_and_deletes() {
+    let world = started(53_500).await;
+    cloud(&world).await;
+    let twice = json!({ "effect": { "duplicate": { "retryAfter": "100ms" } }, "budget": { "count": 1 } });
+    begin(&world, "f", &twice).await;
+    let object = worker(&world, "w").await;
+    let ready = world.ready(&object).await;
+    let id = World::machine_id("demo", "w");
+    let addresses = |cloud: &Cloud| {
+        let seen = cloud.observe_machine(&id).expect("it is there");
+        seen.allocation.addresses.iter().map(|address| address.address.clone()).collect::<Vec<_>>()
+    };
+    let shown: Vec<_> =
+        ready.status.unwrap_or_default().addresses.into_iter().map(|shown| shown.address).collect();
+    assert_eq!(addresses(&world.cloud), shown);
+    let double = CallerFindings { caller: "machine".into(), double_creates: Some(1), missed_reads: Some(0) };
+    let counts = |instances: i64, leaked: i64| {
+        let findings = vec![double.clone()];
+        move |object: &SimulatedCloud| {
+            let status = object.status.clone().unwrap_or_default();
+            (status.instances, status.leaked) == (Some(instances), Some(leaked))
+                && status.findings == findings
+        }
+    };
+    let seen = world.api.eventually("default", "to list it", counts(2, 1)).await.status.unwrap_or_default();
+    let [leaked] = &seen.leaked_instances[..] else { panic!("{seen:?}") };
+    assert_eq!((leaked.name.as_str(), leaked.cluster.as_str(), leaked.fault.as_str()), ("w", "demo", "f"));
+    assert_eq!(leaked.addresses, [""; 0], "nobody knows them");
+    let story = world.api.story("SimulatedCloud", "default").await;
+    assert!(story.iter().any(|[severity, reason, _]| severity == "Warning" && reason == "DoubleCreate"));
+
+    let world = world.restart_after(async {}).await;
+    world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+    let again = world.api.eventually("default", "to have the same leak", counts(2, 1)).await;
+    assert_eq!(again.status.unwrap_or_default().leaked_instances, seen.leaked_instances);
+    assert_eq!(addresses(&world.cloud), shown);
+    world.api.patch::<SimulatedCloud>("default", &json!({ "spec": { "leakedInstances": "Delete" } })).await;
+    world.api.eventually("default", "to have no leak", counts(1, 0)).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_whose_creation_does_not_show_says_so_and_the_cloud_counts_the_reads() {
+    let world = started(53_600).await;
+    cloud(&world).await;
+    begin(&world, "f", &json!({ "effect": { "lag": { "duration": "1h" } } })).await;
+    let object = worker(&world, "w").await;
+    let waiting = world.waits(&object, "NotVisibleYet").await.status.unwrap_or_default();
+    let booted = conditions::find(&waiting.conditions, types::VM_PROVISIONED).expect("a condition");
+    let told = "the cloud refused DescribeInstance: reads of default/demo/instance/w do not show CreateInstance until \
+                3600s after it (Fault f)";
+    assert_eq!(booted.message, told);
+    let is_counted = |object: &SimulatedCloud| {
+        let found = object.status.clone().unwrap_or_default().findings;
+        found.iter().any(|found| found.caller == "machine" && found.missed_reads >= Some(1))
+    };
+    world.api.eventually("default", "to count the reads", is_counted).await;
+    let story = world.api.story("SimulatedCloud", "default").await;
+    assert!(story.iter().any(|[severity, reason, _]| severity == "Warning" && reason == "MissedRead"));
+    world.api.delete::<Fault>("f").await;
     world.ready(&object).await;
     world.stop().await;
 }

@@ -83,6 +83,20 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
+                title: "Double creations and missed reads",
+                unit: "short",
+                queries: &[
+                    (
+                        "sum by (caller) (increase(nephele_double_creates_total[$__rate_interval]))",
+                        "{{caller}} double creations",
+                    ),
+                    (
+                        "sum by (caller) (increase(nephele_missed_reads_total[$__rate_interval]))",
+                        "{{caller}} missed reads",
+                    ),
+                ],
+            },
+            Panel {
                 title: "Time that the engine's lock is held, 99th percentile",
                 unit: "s",
                 queries: &[(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    self, AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay,
+    AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay, Duplicate, self,
     ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec,
     FaultyCondition, Hold, LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
@@ -49,7 +49,12 @@ fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'st
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
     let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
-    if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_)) {
+    if matches!(fault.effect, Effect::Lag(_))
+        && let Some(operation) = fault.matches.operations.iter().find(|operation| operation.is_read())
+    {
+        return Err(mistake("match.operations", operation.as_str(), "an operation that changes something"));
+    }
+    if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)) {
         if let Some(operation) = fault.matches.operations.first() {
             return Err(mistake(
                 "match.operations",
@@ -151,13 +156,14 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         flap,
         leak,
         spot_reclaim,
-        bootstrap,
-        clock_skew,
+    bootstrap, clock_skew, duplicate, lag,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
         fail.as_ref().map(failing),
-        delay.as_ref().map(delaying),
+        delay.as_ref().map(|wanted| {
+            delaying("effect.delay.duration", "effect.delay.jitter", wanted).map(Effect::Delay)
+        }),
         outage.as_ref().map(out_of_service),
         not_ready.as_ref().map(|NoSettings {}| Ok(afflict(Symptom::NotReady))),
         node_condition.as_ref().map(|wanted| condition(wanted).map(Symptom::NodeCondition).map(afflict)),
@@ -174,6 +180,11 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         spot_reclaim.as_ref().map(|wanted| notice(wanted).map(Symptom::SpotReclaim).map(afflict)),
         bootstrap.as_ref().map(|wanted| bootstrap_phase(wanted).map(Symptom::BootstrapFailed).map(afflict)),
         clock_skew.as_ref().map(|wanted| skew(wanted).map(Symptom::ClockSkew).map(afflict)),
+        lag.as_ref()
+            .map(|wanted| delaying("effect.lag.duration", "effect.lag.jitter", wanted).map(Effect::Lag)),
+        duplicate.as_ref().map(|Duplicate { retry_after }| {
+            Ok(Effect::Duplicate { retry_after: retry("effect.duplicate.retryAfter", retry_after)? })
+        }),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -188,10 +199,14 @@ fn failing(Fail { reason, message, retry_after }: &Fail) -> Result<Effect, Mista
     Ok(Effect::Fail { reason: failure(reason)?, message: message.clone(), retry_after })
 }
 
-fn delaying(Delay { duration: base, jitter }: &Delay) -> Result<Effect, Mistake> {
-    let base = duration("effect.delay.duration", base)?;
-    let fraction = fraction("effect.delay.jitter", jitter)?.unwrap_or_default();
-    Ok(Effect::Delay(Latency::Jittered { base, fraction }))
+fn delaying(
+    of_duration: &'static str,
+    of_jitter: &'static str,
+    Delay { duration: base, jitter }: &Delay,
+) -> Result<Latency, Mistake> {
+    let base = duration(of_duration, base)?;
+    let fraction = fraction(of_jitter, jitter)?.unwrap_or_default();
+    Ok(Latency::Jittered { base, fraction })
 }
 
 fn out_of_service(Outage { retry_after }: &Outage) -> Result<Effect, Mistake> {

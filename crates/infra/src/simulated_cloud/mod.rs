@@ -4,6 +4,7 @@
 pub(crate) mod api_limits;
 pub(crate) mod clock;
 pub(crate) mod cost;
+pub(crate) mod findings;
 pub(crate) mod latency;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,9 @@ use nephele_api::cloud::v1alpha1::{
     LeakedInstance, LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
 };
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation};
+use nephele_cloud::{
+    CallerFindings, ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation,
+};
 use nephele_kit::{Outcome, paused};
 use tracing::warn;
 
@@ -44,6 +47,7 @@ pub(crate) async fn reconcile(
         clock: context.cloud.observe_clock(&id.0, &id.1),
         leaked: context.cloud.observe_leaked(&id.0, &id.1),
         cost: context.cloud.observe_cost(&id.0, &id.1),
+        findings: context.cloud.observe_findings(&id.0, &id.1),
     };
     let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
@@ -54,11 +58,13 @@ pub(crate) async fn reconcile(
     if object.status.as_ref() != Some(&status) {
         context.catalogs.pace.note(id, now);
     }
-    let leaked = status.leaked_instances.clone();
+    let (leaked, found) = (status.leaked_instances.clone(), status.findings.clone());
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status);
     let outcome = report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
     leaked::publish(&*object, known, &leaked, &context.events);
+    let known = object.status.as_ref().map(|status| status.findings.as_slice()).unwrap_or_default();
+    findings::publish(&object, known, &found, &context.events);
     Ok(outcome)
 }
 
@@ -86,12 +92,14 @@ struct Observed {
     clock: Option<ClockObservation>,
     leaked: Vec<nephele_cloud::LeakedInstance>,
     cost: Option<CostObservation>,
+    findings: CallerFindings,
 }
 
 fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
-    let Observed { usage: UsageObservation { machines, limits }, clock, leaked, cost } = observed;
+    let Observed { usage: UsageObservation { machines, limits }, clock, leaked, cost, findings } = observed;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
+    report.status.findings = findings::status(&findings);
     report.status.leaked_instances = leaked::to_api(leaked);
     report.status.leaked = Some(number(report.status.leaked_instances.len() as u64));
     report.status.clock = clock.map(clock::status);
@@ -124,11 +132,12 @@ fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Whether a status differs from the one before in what is used, and in nothing else.
+/// Whether a status differs from the one before in what is used or found, and in nothing else.
 fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
     let Some(before) = before else { return false };
-    let SimulatedCloudStatus { instances, waiting, usage, cost, .. } = status.clone();
-    before != status && SimulatedCloudStatus { instances, waiting, usage, cost, ..before.clone() } == *status
+    let SimulatedCloudStatus { instances, waiting, usage, cost, findings, .. } = status.clone();
+    let counted = SimulatedCloudStatus { instances, waiting, usage, cost, findings, ..before.clone() };
+    before != status && counted == *status
 }
 
 /// The first mistake in a spec.
@@ -182,6 +191,7 @@ mod tests {
             leaked: Some(0),
             leaked_instances: vec![],
             cost: None,
+            findings: vec![],
             conditions: vec![since(5, "True", "Ready", "")],
         };
         let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);

@@ -88,17 +88,24 @@ pub const AFFECTED_MAX: usize = 100;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["effect"], "x-kubernetes-validations" = [
     schema::rule(
-        "has(self.effect.fail) || has(self.effect.delay) || !has(self.match) || !has(self.match.operations)",
-        "match.operations can only be set with the effects fail and delay",
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.match) || \
+         !has(self.match.operations)",
+        "match.operations can only be set with the effects fail, delay and lag",
     ),
     schema::rule(
-        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.leak) || !has(self.match) || \
-         !has(self.match.callers)",
-        "match.callers can only be set with the effects fail, delay and leak",
+        "!has(self.effect.lag) || !has(self.match) || !has(self.match.operations) || \
+         !('DescribeInstance' in self.match.operations || 'DescribeLoadBalancer' in self.match.operations)",
+        "match.operations cannot have a read with the effect lag",
     ),
     schema::rule(
-        "has(self.effect.fail) || has(self.effect.delay) || !has(self.budget) || !has(self.budget.count) || self.budget.count <= 100",
-        "budget.count can be at most 100, except with the effects fail and delay",
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || has(self.effect.leak) || \
+         has(self.effect.duplicate) || !has(self.match) || !has(self.match.callers)",
+        "match.callers can only be set with the effects fail, delay, lag, leak and duplicate",
+    ),
+    schema::rule(
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.budget) || \
+         !has(self.budget.count) || self.budget.count <= 100",
+        "budget.count can be at most 100, except with the effects fail, delay and lag",
     ),
 ]))]
 pub struct FaultSpec {
@@ -165,7 +172,8 @@ pub struct FaultMatch {
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
          has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
          has(self.loadBalancer), has(self.wrongProviderID), has(self.flap), has(self.leak), \
-         has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew)].filter(set, set).size() == 1",
+         has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew), has(self.lag), \
+         has(self.duplicate)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -228,6 +236,13 @@ pub struct FaultEffect {
     /// The clock of the machine is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_skew: Option<ClockSkew>,
+    /// Reads do not show for a while what an operation has changed. The operations are those that change something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<Delay>,
+    /// A machine is created and no answer comes, and when the creation is repeated, a second instance is created. The first
+    /// one leaks: it takes up room and costs money, and belongs to nobody. See leakedInstances of a SimulatedCloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Duplicate>,
 }
 
 /// An effect without settings.
@@ -261,6 +276,17 @@ pub struct ClockSkew {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
     pub behind: String,
+}
+
+/// A machine is created twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Duplicate {
+    /// When the manager repeats the creation, unless something happens to the machine before; by default after 5s, and
+    /// after 100ms at the earliest.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 32), regex(pattern = DURATION_PATTERN))]
+    pub retry_after: String,
 }
 
 /// The cloud takes instances back.

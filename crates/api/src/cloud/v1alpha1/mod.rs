@@ -16,11 +16,7 @@ pub use cloud_extension_config::{
     ExtensionHandler, ExtensionHook, ExtensionService,
 };
 pub use fault::{
-    AFFECTED_MAX, Affected, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault, CALLERS, CertificateFault,
-    ClockSkew, ConnectionReset, CutWatches, Delay, ERROR_CODES, ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail,
-    Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSchedule, FaultSpec, FaultStatus,
-    FaultyCondition, Flap, HELD_STAGES, Hold, LoadBalancerFault, NoSettings, OPERATIONS, Outage,
-    REQUEST_VERBS, RequestError, SpotReclaim,
+    AFFECTED_MAX, Affected, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault, CALLERS, CertificateFault, ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES, ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LoadBalancerFault, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
@@ -32,9 +28,9 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepAction, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,
-    LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
-    Zone,
+    CLUSTER_COSTS_MAX, CallerFindings, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType,
+    LEAKED_INSTANCES, LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
+    SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

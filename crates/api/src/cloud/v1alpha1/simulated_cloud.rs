@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::api_limits::CloudApi;
 use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
-use super::fault::AFFECTED_MAX;
+use super::fault::{AFFECTED_MAX, CALLERS};
 use super::latency::CloudLatency;
 use crate::infrastructure::MARKETS;
 use crate::schema;
@@ -150,7 +150,7 @@ pub struct SimulatedCloudSpec {
     /// limits, and reads show everything at once.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub api: CloudApi,
-    /// What happens to leaked instances, which the cloud has called deleted although they still exist. Keep, which is the
+    /// What happens to leaked instances, which still exist although they belong to nobody. Keep, which is the
     /// default, leaves them as they are. Delete deletes them as soon as the status lists them.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = LEAKED_INSTANCES))]
@@ -324,7 +324,8 @@ pub struct SimulatedCloudStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub leaked: Option<i64>,
-    /// Its leaked instances: the cloud has called them deleted, and they still exist. No more than a hundred leak.
+    /// Its leaked instances: the cloud has called them deleted, or made another one in their place, and they still exist. No
+    /// more than a hundred leak.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -332,6 +333,12 @@ pub struct SimulatedCloudStatus {
     /// What its machines cost. It is not set while nothing was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CloudCost>,
+    /// What was found about the callers of its operations, which are the controllers of a provider. A caller about which
+    /// nothing was found is not listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = CALLERS.len()))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
+    pub findings: Vec<CallerFindings>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -375,12 +382,31 @@ pub struct ClusterCost {
     pub per_hour: String,
 }
 
+/// What was found about a caller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["caller"]))]
+pub struct CallerFindings {
+    /// The caller, as in callers of a Fault.
+    #[schemars(extend("enum" = CALLERS))]
+    pub caller: String,
+    /// How many of its creations made another instance for a machine that had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub double_creates: Option<i64>,
+    /// How many of its reads did not show a change that it had made before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub missed_reads: Option<i64>,
+}
+
 /// A leaked instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["name", "cluster", "since"]))]
 pub struct LeakedInstance {
-    /// The name of its InMemoryMachine, which is gone. Another InMemoryMachine of this name has another instance.
+    /// The name of its InMemoryMachine, which is gone or has another instance. Another InMemoryMachine of this name has
+    /// another instance, too.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The cluster of the InMemoryMachine. It may be gone.
@@ -408,7 +434,7 @@ pub struct LeakedInstance {
     #[schemars(inner(length(min = 1, max = 63)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<String>,
-    /// When the cloud called it deleted.
+    /// When the cloud called it deleted, or made another one in its place.
     pub since: Option<MicroTime>,
     /// The Fault that made it leak.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -43,6 +43,7 @@ fn a_cloud_reads_back_as_it_was_written() {
                 "total": "1.25", "perHour": "0.192", "time": "2026-01-02T03:04:05.006000Z",
                 "clusters": [{ "name": "demo", "total": "1.25", "perHour": "0.192" }],
             },
+            "findings": [{ "caller": "machine", "doubleCreates": 1, "missedReads": 3 }],
         },
     });
     let cloud: SimulatedCloud = serde_json::from_value(written.clone()).expect("readable");

@@ -89,6 +89,18 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
     assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
+    for (settings, millis) in
+        [(json!({}), 5000), (json!({ "retryAfter": "1s" }), 1000), (json!({ "retryAfter": "1ms" }), 100)]
+    {
+        let twice = Effect::Duplicate { retry_after: Duration::from_millis(millis) };
+        assert_eq!(effect(json!({ "duplicate": settings })), twice);
+    }
+    for (settings, fraction) in
+        [(json!({ "duration": "3s" }), 0.0), (json!({ "duration": "3s", "jitter": "0.5" }), 0.5)]
+    {
+        let late = Effect::Lag(Latency::Jittered { base: Duration::from_secs(3), fraction });
+        assert_eq!(effect(json!({ "lag": settings })), late);
+    }
     for (settings, seconds) in [(json!({}), 120), (json!({ "notice": "30s" }), 30)] {
         let told = afflict(Symptom::SpotReclaim(Duration::from_secs(seconds)));
         assert_eq!(effect(json!({ "spotReclaim": settings })), told);
@@ -219,6 +231,26 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "delay": { "duration": "1s", "jitter": "2" } } }),
             r#"spec.effect.delay.jitter: "2" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "effect": { "lag": { "duration": "soon" } } }),
+            r#"spec.effect.lag.duration: "soon" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "lag": { "duration": "1s", "jitter": "1.5" } } }),
+            r#"spec.effect.lag.jitter: "1.5" is not a fraction from 0 to 1"#,
+        ),
+        (
+            json!({ "match": { "operations": ["CreateInstance", "DescribeInstance"] }, "effect": { "lag": { "duration": "1s" } } }),
+            r#"spec.match.operations: "DescribeInstance" is not an operation that changes something"#,
+        ),
+        (
+            json!({ "effect": { "duplicate": { "retryAfter": "-1s" } } }),
+            r#"spec.effect.duplicate.retryAfter: "-1s" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "duplicate": {} }, "budget": { "count": 101 } }),
+            r#"spec.budget.count: "101" is not at most 100, for a fault of machines or API servers"#,
         ),
         (
             json!({ "effect": { "apiServer": { "down": {}, "cutWatches": { "after": "5s" } } } }),
