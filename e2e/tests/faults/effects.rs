@@ -210,6 +210,87 @@ async fn machines_of_a_cloud_with_a_low_rate_and_late_reads_say_so_and_come_up()
     scope.finish().await
 }
 
+#[tokio::test]
+async fn machines_come_up_although_reads_lag_and_each_missed_read_is_counted() -> anyhow::Result<()> {
+    let scope = Scope::new("lag").await?;
+    scope.management.apply(&scope.namespace, &[default_cloud(&json!({}))]).await?;
+    let late = json!({"match": {"operations": ["CreateInstance"]}, "effect": {"lag": {"duration": "4s"}}});
+    begin(&scope, "late", &late).await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 2)).await?;
+    cluster.worker_says("do not show CreateInstance until 4s after it (Fault late)").await?;
+    cluster.settled(1, 2).await?;
+    cloud_says(&scope, "each machine to have missed its creation once at least", |status| {
+        let found = findings(status, "machine");
+        found["missedReads"].as_i64() >= Some(3) && found["doubleCreates"] == 0 && status["instances"] == 3
+    })
+    .await?;
+    heal(&scope, "late").await?;
+    cluster.settled(1, 2).await?;
+    scope.finish().await
+}
+
+#[tokio::test]
+async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and_deleted()
+-> anyhow::Result<()> {
+    let scope = Scope::new("duplicate").await?;
+    scope.management.apply(&scope.namespace, &[default_cloud(&json!({}))]).await?;
+    let twice = json!({"effect": {"duplicate": {"retryAfter": "1s"}}, "budget": {"count": 2}});
+    begin(&scope, "twice", &twice).await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 2)).await?;
+    cluster.settled(1, 2).await?;
+    let before = names(&cluster).await?;
+    cloud_says(&scope, "two instances to belong to nobody", |status| {
+        let leaked = status["leakedInstances"].as_array().map_or(0, Vec::len);
+        let of_fault = status["leakedInstances"].as_array().into_iter().flatten();
+        let of_fault = of_fault.filter(|leaked| leaked["fault"] == "twice").count();
+        (leaked, of_fault, &status["instances"]) == (2, 2, &json!(5))
+            && findings(status, "machine")["doubleCreates"] == 2
+    })
+    .await?;
+    let machines = cluster.machines(None).await?;
+    let provider_ids: std::collections::BTreeSet<_> =
+        machines.iter().filter_map(|machine| machine["spec"]["providerID"].as_str()).collect();
+    assert_eq!(provider_ids.len(), 3, "one instance serves each machine: {provider_ids:?}");
+
+    let delete = default_cloud(&json!({"leakedInstances": "Delete"}));
+    scope.management.apply(&scope.namespace, &[delete]).await?;
+    cloud_says(&scope, "both to be deleted, and the number of double creations to stay", |status| {
+        (&status["leaked"], &status["instances"]) == (&json!(0), &json!(3))
+            && findings(status, "machine")["doubleCreates"] == 2
+    })
+    .await?;
+    heal(&scope, "twice").await?;
+    cluster.settled(1, 2).await?;
+    assert_eq!(names(&cluster).await?, before, "no machine was replaced");
+    scope.finish().await
+}
+
+/// The cloud of the clusters in a namespace.
+fn default_cloud(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "cloud.nephele.dev/v1alpha1",
+        "kind": "SimulatedCloud",
+        "metadata": {"name": "default"},
+        "spec": spec,
+    })
+}
+
+/// What the status of a cloud says about a caller.
+fn findings(status: &Value, caller: &str) -> Value {
+    let all = status["findings"].as_array().into_iter().flatten();
+    all.into_iter().find(|found| found["caller"] == caller).cloned().unwrap_or_default()
+}
+
+/// Waits until the status of the cloud of a namespace is as expected.
+async fn cloud_says(scope: &Scope, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+    until(what, LIMIT, async || {
+        let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
+        let status = &cloud["status"];
+        Ok(Look::when(is_so(status), || status.to_string()))
+    })
+    .await
+}
+
 async fn heal(scope: &Scope, fault: &str) -> anyhow::Result<()> {
     scope.management.delete(kinds::FAULT, &scope.namespace, fault).await
 }

@@ -130,13 +130,16 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "verbs can only be get, list and watch with staleReads" => {
             json!({"staleReads": {}, "verbs": ["create"]})
         }
-        "match.operations can only be set with the effects fail and delay" => {
+        "match.operations can only be set with the effects fail, delay and lag" => {
             json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
         }
-        "match.callers can only be set with the effects fail, delay and leak" => {
+        "match.operations cannot have a read with the effect lag" => {
+            json!({"effect": {"lag": {"duration": "1s"}}, "match": {"operations": ["DescribeInstance"]}})
+        }
+        "match.callers can only be set with the effects fail, delay, lag, leak and duplicate" => {
             json!({"effect": {"freeze": {}}, "match": {"callers": ["machine"]}})
         }
-        "budget.count can be at most 100, except with the effects fail and delay" => {
+        "budget.count can be at most 100, except with the effects fail, delay and lag" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
         }
         "uniform.min must be at most uniform.max" => json!({"min": "1m", "max": "59s"}),
