@@ -180,6 +180,7 @@ impl Auditor {
         annotations(seen)?;
         claimed_addresses(seen)?;
         self.scripts(seen)?;
+        leaked_instances(seen)?;
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
     }
 
@@ -363,6 +364,19 @@ fn annotations(seen: &Seen) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// No cloud lists a leaked instance twice, also when several instances of one machine leaked.
+fn leaked_instances(seen: &Seen) -> Result<(), String> {
+    let listed = seen.clouds.iter().flat_map(|cloud| {
+        let (owner, status) = (key_of(&**cloud), cloud.status.clone().unwrap_or_default());
+        status.leaked_instances.into_iter().map(move |leaked| {
+            let since = leaked.since.map(|since| since.0);
+            let instance = format!("{} of {} since {since:?}", leaked.name, leaked.cluster);
+            (format!("{instance} of {}/{}", owner.0, owner.1), leaked.fault)
+        })
+    });
+    once(listed, "leaked instance")
 }
 
 fn pod_networks(node: &Node) -> Vec<String> {

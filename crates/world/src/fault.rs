@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 /// The spec of a Fault. See [`crate::scenario::Step::Fault`] for the numbers.
 pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u8) -> Value {
     let (effect, is_of_machines) = self::effect(effect, seconds);
-    let operation = OPERATIONS.get(usize::from(operation)).filter(|_| !is_of_machines);
+    // Reads are never late by themselves.
+    let is_read = |name: &str| name.starts_with("Describe");
+    let operation = OPERATIONS
+        .get(usize::from(operation))
+        .filter(|name| !is_of_machines && !(effect.get("lag").is_some() && is_read(name)));
     // Nobody in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
@@ -33,11 +37,17 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     })
 }
 
+/// The number of an effect, by its field.
+pub(crate) fn number_of(name: &str) -> u8 {
+    let is_it = |number: &u8| effect(*number, 0).0.get(name).is_some();
+    (0..=u8::MAX).find(is_it).expect("worlds draw the effect")
+}
+
 /// An effect, and whether it is one on machines.
 fn effect(number: u8, seconds: u8) -> (Value, bool) {
+    // Before, while and after machines boot.
+    let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
     if let Some(reason) = FAIL_REASONS.get(usize::from(number)) {
-        // Before, while and after machines boot.
-        let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
         return (json!({ "fail": { "reason": reason, "retryAfter": retry_after } }), false);
     }
     let on_machines = [
@@ -70,10 +80,13 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         // A leak has no operations either: it is about deletions.
         json!({ "leak": {} }),
         json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } }),
+        // Nor has a creation that is carried out twice.
+        json!({ "duplicate": { "retryAfter": retry_after } }),
     ];
     let mut on_machines = on_machines.into_iter().chain(holds).chain(newer);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
-        None => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
+        None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
+        None => (json!({ "lag": { "duration": "5s", "jitter": "1" } }), false),
     }
 }

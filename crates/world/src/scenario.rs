@@ -7,6 +7,8 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::fault;
+
 /// The number of cluster names in a world. It is small, so that names are reused.
 pub const CLUSTERS: u8 = 4;
 
@@ -431,13 +433,18 @@ fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
-/// A fault that loses the answers of creations: the cloud has the instance or the load balancer, and nobody knows.
+/// A fault that loses the answers of creations, carries them out twice, or does not show what was created: the cloud has the
+/// instance or the load balancer, and nobody knows.
 fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     let operation = ["CreateInstance", "CreateLoadBalancer"][draws.random_range(0..2_usize)];
     Step::Fault {
         cluster,
         operation: index_of(operation, &OPERATIONS),
-        effect: index_of("LostAnswer", &FAIL_REASONS),
+        effect: match draws.random_range(0..3_u8) {
+            0 => index_of("LostAnswer", &FAIL_REASONS),
+            1 => fault::number_of("duplicate"),
+            _ => fault::number_of("lag"),
+        },
         percent: 100,
         count: draws.random_range(1..4),
         seconds: draws.random_range(60..120),
