@@ -1,6 +1,7 @@
 //! The metrics of the clouds of namespaces. They are read from the engine when somebody asks for them.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 use std::sync::Arc;
 
 use nephele_engine::{
@@ -17,13 +18,13 @@ use crate::symptom::Symptom;
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
 /// make any number of clouds. A manager is made for about a thousand clusters.
-const CLOUDS_MAX: usize = 1000;
+pub(crate) const CLOUDS_MAX: usize = 1000;
 
 /// The name of the clouds that are counted together.
-const OTHERS: &str = "others";
+pub(crate) const OTHERS: &str = "others";
 
 /// A cloud by namespace and name.
-type CloudName = (String, String);
+pub(crate) type CloudName = (String, String);
 
 /// Reads the metrics of clouds.
 pub(crate) struct AccountMetrics {
@@ -93,14 +94,14 @@ impl Collector for AccountMetrics {
         self.missed_reads.reset();
         self.faults.reset();
         self.fault_hits.reset();
-        for ((namespace, cloud), count) in bounded(leaked) {
+        for ((namespace, cloud), count) in by_cloud(leaked) {
             self.leaked.with_label_values(&[namespace, cloud]).set(count);
         }
-        for ((namespace, cloud), total) in bounded(spent) {
+        for ((namespace, cloud), total) in by_cloud(spent) {
             self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
         }
         for (caller, findings) in found {
-            for ((namespace, cloud), Findings { double_creates, missed_reads }) in bounded(findings) {
+            for ((namespace, cloud), Findings { double_creates, missed_reads }) in by_cloud(findings) {
                 let labels = [namespace.as_str(), &cloud, caller];
                 self.double_creates.with_label_values(&labels).inc_by(double_creates);
                 self.missed_reads.with_label_values(&labels).inc_by(missed_reads);
@@ -189,12 +190,16 @@ fn faults<'a>(
 }
 
 /// The values of the first clouds, and the sum of the others.
-fn bounded<T: Copy + std::iter::Sum>(values: BTreeMap<CloudName, T>) -> Vec<(CloudName, T)> {
+fn by_cloud<T: Copy + Sum>(values: BTreeMap<CloudName, T>) -> Vec<(CloudName, T)> {
+    bounded(values, CLOUDS_MAX, (OTHERS.to_owned(), OTHERS.to_owned()))
+}
+
+/// The first values, and the sum of the others under a name of their own: so many in all, at most.
+pub(crate) fn bounded<K: Ord, T: Copy + Sum>(values: BTreeMap<K, T>, max: usize, name: K) -> Vec<(K, T)> {
     let mut values: Vec<_> = values.into_iter().collect();
-    if values.len() > CLOUDS_MAX {
-        let others = values.split_off(CLOUDS_MAX - 1);
-        let sum = others.into_iter().map(|(_, value)| value).sum();
-        values.push(((OTHERS.to_owned(), OTHERS.to_owned()), sum));
+    if values.len() > max {
+        let others = values.split_off(max - 1);
+        values.push((name, others.into_iter().map(|(_, value)| value).sum()));
     }
     values
 }
@@ -272,7 +277,7 @@ mod tests {
     fn clouds_beyond_the_bound_are_counted_together() {
         let values = |count: usize| {
             let cloud = |number| (("default".to_owned(), format!("c{number:04}")), 1_i64);
-            bounded((0..count).map(cloud).collect())
+            by_cloud((0..count).map(cloud).collect())
         };
         let all = values(CLOUDS_MAX);
         assert_eq!((all.len(), all.iter().map(|(_, count)| count).sum::<i64>()), (CLOUDS_MAX, 1000));

@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::account_metrics::AccountMetrics;
 use crate::caller::Caller;
 use crate::clock::{ClockObservation, CloudClock, WallClock};
+use crate::cloud_metrics::CloudMetrics;
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
@@ -156,6 +157,9 @@ impl Cloud {
         let driver = Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds));
         let of_accounts = AccountMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
         let registered = of_accounts.and_then(|metrics| registry.register(Box::new(metrics)));
+        registered.map_err(StartError::Metrics)?;
+        let of_clouds = CloudMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
+        let registered = of_clouds.and_then(|metrics| registry.register(Box::new(metrics)));
         registered.map_err(StartError::Metrics)?;
         let inner = Arc::new(Inner {
             driver,

@@ -20,6 +20,7 @@ mod certificates;
 mod cidr;
 mod clock;
 mod cloud;
+mod cloud_metrics;
 mod cluster;
 mod connection;
 mod cost;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew, Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew, Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, Limits, MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -363,5 +363,18 @@ async fn each_call_is_of_the_controller_that_makes_it() {
     assert_eq!(hit("a"), ["DescribeLoadBalancer"]);
     assert_eq!(hit("b"), ["CreateInstance", "RegisterBackend", "DeregisterBackend"]);
     assert_eq!(hit("c"), ["CreateInstance", "DescribeInstance", "DeleteInstance"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_metrics_of_a_cloud_go_with_it() {
+    let world = World::start(31_010..=31_019);
+    let limits = Limits { instances: Some(3), ..Limits::default() };
+    let catalog = Catalog { limits, ..Catalog::default() };
+    world.cloud.put_catalog("default", "north", catalog, FormerCatalog::default()).unwrap();
+    let shown = || ["nephele_quota", "nephele_clock_rate"].map(|name| world.gauge(name));
+    assert_eq!(shown(), [3.0, 1.0]);
+    world.cloud.delete_catalog("default", "north").unwrap();
+    assert_eq!(shown(), [0.0, 0.0]);
     world.stop().await;
 }

@@ -356,6 +356,11 @@ impl Engine {
         due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_change()).min()
     }
 
+    /// The names of the catalogs that were put, in order.
+    pub fn catalog_ids(&self) -> impl Iterator<Item = &ResourceId> {
+        self.catalogs.keys()
+    }
+
     /// A resource by name.
     #[must_use]
     pub fn get(&self, id: &ResourceId) -> Option<&Resource> {

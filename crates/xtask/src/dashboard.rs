@@ -83,6 +83,28 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
+                title: "Quotas, share that is used",
+                unit: "percentunit",
+                queries: &[(
+                    "sum by (namespace, cloud, quota) (nephele_quota{state=\"used\"}) \
+                     / sum by (namespace, cloud, quota) (nephele_quota{state=\"limit\"})",
+                    "{{namespace}}/{{cloud}} {{quota}}",
+                )],
+            },
+            Panel {
+                title: "Machines of a limited stock",
+                unit: "short",
+                queries: &[(
+                    "sum without (pod, instance) (nephele_stock)",
+                    "{{namespace}}/{{cloud}} {{zone}} {{instance_type}} {{state}}",
+                )],
+            },
+            Panel {
+                title: "Clocks, seconds of the cloud in a second",
+                unit: "short",
+                queries: &[("nephele_clock_rate * (1 - nephele_clock_paused)", "{{namespace}}/{{cloud}}")],
+            },
+            Panel {
                 title: "Double creations and missed reads",
                 unit: "short",
                 queries: &[
