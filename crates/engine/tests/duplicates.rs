@@ -45,8 +45,8 @@ fn lost() -> CloudError {
 
 fn doubling() -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).unwrap();
-    ask(&mut engine, at(0), put("f", duplicating())).unwrap();
+    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).expect("it is put");
+    ask(&mut engine, at(0), put("f", duplicating())).expect("it is put");
     engine
 }
 

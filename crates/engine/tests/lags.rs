@@ -56,8 +56,8 @@ fn read(engine: &mut Engine, now: u64, id: &ResourceId) -> Result<Outcome, Cloud
 
 fn lag(fault_of: Fault) -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).unwrap();
-    ask(&mut engine, at(0), put("f", fault_of)).unwrap();
+    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).expect("it is put");
+    ask(&mut engine, at(0), put("f", fault_of)).expect("it is put");
     engine
 }
 

@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 /// The spec of a Fault. See [`crate::scenario::Step::Fault`] for the numbers.
 pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u8) -> Value {
     let (effect, is_of_machines) = self::effect(effect, seconds);
-    // Reads are never late by themselves.
-    let is_read = |name: &str| name.starts_with("Describe");
-    let operation = OPERATIONS
-        .get(usize::from(operation))
-        .filter(|name| !is_of_machines && !(effect.get("lag").is_some() && is_read(name)));
+    // An operation that changes nothing cannot show late.
+    let is_late_read = |name: &str| effect.get("lag").is_some() && name.starts_with("Describe");
+    let operation =
+        OPERATIONS.get(usize::from(operation)).filter(|name| !is_of_machines && !is_late_read(name));
     // Nobody in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
