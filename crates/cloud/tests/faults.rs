@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew, Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, Limits, MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
+    Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, Limits,
+    MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 

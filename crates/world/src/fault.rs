@@ -14,6 +14,9 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     // Nobody in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
+    // A machine that is gone is replaced at once, and its successor would be gone at once, too: thousands of times.
+    let ends_machines = ["vanish", "spotReclaim"].iter().any(|name| effect.get(name).is_some());
+    let count = if ends_machines && count == 0 { 20 } else { count };
     // Some Faults are about one caller, and some come and go while they last.
     let caller = CALLERS.get(usize::from(percent % 8)).filter(|_| !is_of_machines);
     let schedule = percent.is_multiple_of(3).then(|| {

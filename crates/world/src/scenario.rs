@@ -392,7 +392,7 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Fault {
         cluster,
         operation: draws.random_range(0..14),
-        effect: draws.random_range(0..40),
+        effect: draws.random_range(0..43),
         percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
         count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
         seconds: draws.random_range(1..120),
@@ -427,7 +427,7 @@ fn clock(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Script {
         cluster,
-        effect: draws.random_range(0..40),
+        effect: draws.random_range(0..43),
         rounds: draws.random_range(1..9),
         seconds: draws.random_range(0..20),
     }

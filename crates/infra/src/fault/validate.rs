@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
-    AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay, Duplicate, self,
-    ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec,
+    self, AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay,
+    Duplicate, ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec,
     FaultyCondition, Hold, LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
 use nephele_api::start_up::StartupJitter;
@@ -156,7 +156,10 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         flap,
         leak,
         spot_reclaim,
-    bootstrap, clock_skew, duplicate, lag,
+        bootstrap,
+        clock_skew,
+        duplicate,
+        lag,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
