@@ -6,14 +6,13 @@ use std::sync::{Arc, Once};
 use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_cloud::FormerCatalog;
-use nephele_kit::Cache;
+use nephele_kit::{Cache, Pace};
 use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::context::Context;
 use crate::leaked;
 use crate::offer::catalog;
-use crate::pace::Pace;
 use crate::simulated_cloud::{clock, cost, findings};
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is

@@ -32,7 +32,6 @@ mod machine_pool;
 mod notable;
 mod offer;
 mod outlook;
-mod pace;
 mod refusal;
 mod report;
 mod reserve;

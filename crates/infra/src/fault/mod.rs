@@ -12,13 +12,12 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
-use nephele_kit::{Cache, Gone, Outcome, paused};
+use nephele_kit::{Cache, Gone, Outcome, Pace, paused};
 use tracing::warn;
 
 use self::validate::validate;
 use crate::context::Context;
 use crate::leaked;
-use crate::pace::Pace;
 use crate::report::{StatusError, write_status};
 
 /// The Faults of the management cluster.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const NUMBERS_EVERY: Duration = Duration::from_secs(1);
 
 /// When the status of each object was written last.
-pub(crate) struct Pace<Id>(Mutex<BTreeMap<Id, Timestamp>>);
+pub struct Pace<Id>(Mutex<BTreeMap<Id, Timestamp>>);
 
 impl<Id> Default for Pace<Id> {
     fn default() -> Self {
@@ -21,19 +21,19 @@ impl<Id> Default for Pace<Id> {
 
 impl<Id: Ord> Pace<Id> {
     /// How long to wait until the numbers of an object may be written. None if they may be written now.
-    pub(crate) fn wait(&self, id: &Id, now: Timestamp) -> Option<Duration> {
+    pub fn wait(&self, id: &Id, now: Timestamp) -> Option<Duration> {
         let written = *self.0.lock().get(id)?;
         let passed = Duration::try_from(now.duration_since(written)).ok()?;
         NUMBERS_EVERY.checked_sub(passed).filter(|wait| !wait.is_zero())
     }
 
     /// Notes that the status of an object is written now.
-    pub(crate) fn note(&self, id: Id, now: Timestamp) {
+    pub fn note(&self, id: Id, now: Timestamp) {
         self.0.lock().insert(id, now);
     }
 
     /// Forgets an object that is gone.
-    pub(crate) fn forget(&self, id: &Id) {
+    pub fn forget(&self, id: &Id) {
         self.0.lock().remove(id);
     }
 }
