@@ -201,6 +201,55 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// Whether a fault with this budget can still hit.
+    #[must_use]
+    pub fn phase(&self, record: &FaultRecord, now: SimTime) -> FaultPhase {
+        if self.ends(record.began).is_some_and(|ends| ends <= now) {
+            FaultPhase::Expired
+        } else if self.is_used_up(record) {
+            FaultPhase::Exhausted
+        } else if !self.window(record.began, now).is_open {
+            FaultPhase::Waiting
+        } else {
+            FaultPhase::Active
+        }
+    }
+
+    /// Whether the fault has made as many hits as it may.
+    fn is_used_up(&self, record: &FaultRecord) -> bool {
+        self.count.is_some_and(|count| count <= record.hits)
+    }
+
+    /// When the time of the fault is over.
+    #[must_use]
+    pub fn ends(&self, began: SimTime) -> Option<SimTime> {
+        self.lasts.map(|lasts| began + lasts)
+    }
+
+    /// The window of the schedule.
+    #[must_use]
+    pub fn window(&self, began: SimTime, now: SimTime) -> Window {
+        self.schedule.map_or(Window::ALWAYS, |schedule| schedule.window(began, now))
+    }
+
+    /// Whether the time of the fault is not over, and it is in a window of its schedule.
+    #[must_use]
+    pub fn is_in_force(&self, began: SimTime, now: SimTime) -> bool {
+        self.ends(began).is_none_or(|ends| ends > now) && self.window(began, now).is_open
+    }
+
+    /// When a window of the schedule begins or ends next, or the time of the fault is over, which may have been before. A
+    /// fault that cannot hit any more needs no more windows.
+    #[must_use]
+    pub fn next_change(&self, record: &FaultRecord, now: SimTime) -> Option<SimTime> {
+        let needs_windows = self.window(record.began, now).is_open || !self.is_used_up(record);
+        let schedule = self.schedule.filter(|_| needs_windows);
+        let change = schedule.and_then(|schedule| schedule.next_change(record.began, now));
+        change.into_iter().chain(self.ends(record.began)).min()
+    }
+}
+
 /// What a fault has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
@@ -422,38 +471,23 @@ impl FaultState {
     /// Whether it can still hit.
     #[must_use]
     pub fn phase(&self, now: SimTime) -> FaultPhase {
-        if self.ends().is_some_and(|ends| ends <= now) {
-            FaultPhase::Expired
-        } else if self.fault.budget.count.is_some_and(|count| count <= self.record.hits) {
-            FaultPhase::Exhausted
-        } else if !self.window(now).is_open {
-            FaultPhase::Waiting
-        } else {
-            FaultPhase::Active
-        }
+        self.fault.budget.phase(&self.record, now)
     }
 
     /// The window of its schedule.
     pub(crate) fn window(&self, now: SimTime) -> Window {
-        let Budget { schedule, .. } = &self.fault.budget;
-        schedule.map_or(Window::ALWAYS, |schedule| schedule.window(self.record.began, now))
+        self.fault.budget.window(self.record.began, now)
     }
 
     /// Whether its time is not over, and it is in a window of its schedule.
     pub(crate) fn is_in_force(&self, now: SimTime) -> bool {
-        self.ends().is_none_or(|ends| ends > now) && self.window(now).is_open
+        self.fault.budget.is_in_force(self.record.began, now)
     }
 
     /// When a window of its schedule begins or ends next, or its time is over. A fault that cannot hit any more needs no
     /// more windows.
     pub(crate) fn next_change(&self, now: SimTime) -> Option<SimTime> {
-        let Budget { schedule, count, .. } = self.fault.budget;
-        let is_used_up = count.is_some_and(|count| count <= self.record.hits);
-        let needs_windows = self.window(now).is_open || !is_used_up;
-        let schedule = schedule.filter(|_| needs_windows);
-        let change = schedule.and_then(|schedule| schedule.next_change(self.record.began, now));
-        let ends = self.ends().filter(|_| !self.has_ended);
-        change.filter(|_| !self.has_ended).into_iter().chain(ends).min()
+        if self.has_ended { None } else { self.fault.budget.next_change(&self.record, now) }
     }
 
     /// Begins to decide anew if a window has begun since it last decided, and forgets what a window that is over had
@@ -485,7 +519,7 @@ impl FaultState {
     /// When its time is over.
     #[must_use]
     pub fn ends(&self) -> Option<SimTime> {
-        self.fault.budget.lasts.map(|lasts| self.record.began + lasts)
+        self.fault.budget.ends(self.record.began)
     }
 
     /// Decides whether it afflicts a resource. Each decision is made once, and holds until the fault no longer matches

@@ -86,7 +86,7 @@ pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
 pub use room::{Quota, Room, Waiter};
-pub use schedule::Schedule;
+pub use schedule::{Schedule, Window};
 pub use seed::Seed;
 pub use selector::{Requirement, Selector};
 pub use state::{NamedCatalog, Reserved, State, StateError};

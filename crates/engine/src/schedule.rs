@@ -24,11 +24,11 @@ pub struct Schedule {
 
 /// A window, or the time after it until the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
+pub struct Window {
     /// How many windows have begun. 0 before the first one.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Whether the last one that has begun is not over.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
 }
 
 impl Window {
