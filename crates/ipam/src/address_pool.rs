@@ -1,6 +1,6 @@
 //! The allocator of one pool of addresses.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
     address_spec::AddressLayout,
@@ -20,9 +20,10 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPool {
     layout: AddressLayout,
-    /// Allocatable addresses that are not in use.
+    /// Allocatable addresses that are neither in use nor set aside.
     free: FreeIntervals,
     holdings: Holdings<IpAddr>,
+    aside: BTreeSet<IpAddr>,
     /// Addresses in use that are not allocatable.
     out_of_range: usize,
 }
@@ -53,6 +54,9 @@ pub enum AllocateAddressError {
         /// Its owner.
         owner: Owner,
     },
+    /// The wanted address is set aside.
+    #[error("address {0} is in use outside of the pool")]
+    SetAside(IpAddr),
 }
 
 impl AllocateAddressError {
@@ -63,6 +67,7 @@ impl AllocateAddressError {
             Self::Exhausted => "exhausted",
             Self::NotAllocatable(_) => "not_allocatable",
             Self::InUse { .. } => "in_use",
+            Self::SetAside(_) => "set_aside",
         }
     }
 }
@@ -72,7 +77,7 @@ impl AddressPool {
     #[must_use]
     pub fn new(layout: AddressLayout) -> Self {
         let free = FreeIntervals::new(allocatable(&layout));
-        Self { layout, free, holdings: Holdings::default(), out_of_range: 0 }
+        Self { layout, free, holdings: Holdings::default(), aside: BTreeSet::new(), out_of_range: 0 }
     }
 
     /// The layout of the pool.
@@ -108,12 +113,30 @@ impl AddressPool {
         Ok(address)
     }
 
+    /// The address that [`AddressPool::allocate`] would return.
+    ///
+    /// # Errors
+    /// Those of `allocate`.
+    pub fn next(&self, owner: &Owner, wanted: Option<IpAddr>) -> Result<IpAddr, AllocateAddressError> {
+        match (self.holdings.key_of(owner), wanted) {
+            (Some(address), _) => Ok(address),
+            (None, Some(address)) => self.check_wanted(address).map(|()| address),
+            (None, None) => {
+                let number = self.free.lowest().ok_or(AllocateAddressError::Exhausted)?;
+                Ok(self.layout.family().address(number))
+            }
+        }
+    }
+
     fn check_wanted(&self, address: IpAddr) -> Result<(), AllocateAddressError> {
         if !self.layout.allocatable().contains(address) {
             return Err(AllocateAddressError::NotAllocatable(address));
         }
         if let Some(owner) = self.holdings.owners_of(address).next() {
             return Err(AllocateAddressError::InUse { address, owner: owner.clone() });
+        }
+        if self.aside.contains(&address) {
+            return Err(AllocateAddressError::SetAside(address));
         }
         Ok(())
     }
@@ -149,20 +172,42 @@ impl AddressPool {
     pub fn release_address(&mut self, owner: &Owner, address: IpAddr) -> bool {
         let known = self.holdings.has(owner, address);
         if self.holdings.remove(owner, address) {
-            if self.layout.allocatable().contains(address) {
-                self.free.give_back(number(address), number(address));
-            } else {
+            if !self.layout.allocatable().contains(address) {
                 self.out_of_range -= 1;
+            } else if !self.aside.contains(&address) {
+                self.free.give_back(number(address), number(address));
             }
         }
         known
     }
 
-    /// Switches to another layout. Addresses in use stay in use.
+    /// Sets an address aside: nobody gets it, whoever has it keeps it. It counts neither as free nor as used.
+    pub fn set_aside(&mut self, address: IpAddr) {
+        self.aside.insert(address);
+        if self.layout.allocatable().contains(address) {
+            self.free.take(number(address), number(address));
+        }
+    }
+
+    /// Ends what [`AddressPool::set_aside`] began.
+    pub fn put_back(&mut self, address: IpAddr) {
+        let is_free = self.layout.allocatable().contains(address) && !self.holdings.is_held(address);
+        if self.aside.remove(&address) && is_free {
+            self.free.give_back(number(address), number(address));
+        }
+    }
+
+    /// The addresses that are set aside, sorted.
+    pub fn aside(&self) -> impl Iterator<Item = IpAddr> {
+        self.aside.iter().copied()
+    }
+
+    /// Switches to another layout. Addresses in use stay in use, and those set aside stay so.
     pub fn replace_layout(&mut self, layout: AddressLayout) {
         self.layout = layout;
         let family = self.layout.family();
         let taken = (self.holdings.keys())
+            .chain(self.aside.iter().copied())
             .filter(|address| Family::of(*address) == family)
             .map(|address| (number(address), number(address)));
         self.free = FreeIntervals::new(&allocatable(&self.layout).subtract(&Intervals::new(taken)));

@@ -24,6 +24,11 @@ impl FreeIntervals {
         (self.count > 0 || self.last.is_empty()).then_some(self.count)
     }
 
+    /// The lowest number.
+    pub(crate) fn lowest(&self) -> Option<u128> {
+        self.last.first_key_value().map(|(first, _)| *first)
+    }
+
     /// Removes and returns the lowest number.
     pub(crate) fn take_lowest(&mut self) -> Option<u128> {
         let (first, last) = self.last.pop_first()?;

@@ -1,7 +1,7 @@
 //! The allocator of one pool of prefixes.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     net::Ipv6Addr,
 };
 
@@ -17,9 +17,10 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixPool {
     layout: PrefixLayout,
-    /// Blocks that are allocatable and have no address in a prefix in use.
+    /// Blocks that are allocatable and have no address in a prefix that is in use or set aside.
     free: FreeIntervals,
     holdings: Holdings<Prefix>,
+    aside: BTreeSet<Prefix>,
     /// Length → the number of different prefixes in use that have it, which is never 0.
     lengths: BTreeMap<u8, usize>,
     /// Prefixes in use that are not allocatable.
@@ -43,6 +44,9 @@ pub enum AllocatePrefixError {
         /// The owner of that prefix, or of the one that overlaps it.
         owner: Owner,
     },
+    /// The wanted prefix overlaps one that is set aside.
+    #[error("prefix {0} is in use outside of the pool")]
+    SetAside(Prefix),
 }
 
 impl AllocatePrefixError {
@@ -53,6 +57,7 @@ impl AllocatePrefixError {
             Self::Exhausted => "exhausted",
             Self::NotAllocatable(_) => "not_allocatable",
             Self::InUse { .. } => "in_use",
+            Self::SetAside(_) => "set_aside",
         }
     }
 }
@@ -62,7 +67,8 @@ impl PrefixPool {
     #[must_use]
     pub fn new(layout: PrefixLayout) -> Self {
         let free = FreeIntervals::new(layout.allocatable_blocks());
-        Self { layout, free, holdings: Holdings::default(), lengths: BTreeMap::new(), out_of_range: 0 }
+        let (holdings, aside, lengths) = (Holdings::default(), BTreeSet::new(), BTreeMap::new());
+        Self { layout, free, holdings, aside, lengths, out_of_range: 0 }
     }
 
     /// The layout of the pool.
@@ -95,12 +101,30 @@ impl PrefixPool {
         Ok(prefix)
     }
 
+    /// The prefix that [`PrefixPool::allocate`] would return.
+    ///
+    /// # Errors
+    /// Those of `allocate`.
+    pub fn next(&self, owner: &Owner, wanted: Option<Prefix>) -> Result<Prefix, AllocatePrefixError> {
+        match (self.holdings.key_of(owner), wanted) {
+            (Some(prefix), _) => Ok(prefix),
+            (None, Some(prefix)) => self.check_wanted(prefix).map(|()| prefix),
+            (None, None) => {
+                let block = self.free.lowest().ok_or(AllocatePrefixError::Exhausted)?;
+                Ok(self.layout.prefix(block))
+            }
+        }
+    }
+
     fn check_wanted(&self, prefix: Prefix) -> Result<(), AllocatePrefixError> {
         if !self.layout.is_allocatable(prefix) {
             return Err(AllocatePrefixError::NotAllocatable(prefix));
         }
         match self.overlapping(prefix).flat_map(|other| self.holdings.owners_of(other)).next() {
             Some(owner) => Err(AllocatePrefixError::InUse { prefix, owner: owner.clone() }),
+            None if self.aside.iter().any(|other| other.overlaps(prefix)) => {
+                Err(AllocatePrefixError::SetAside(prefix))
+            }
             None => Ok(()),
         }
     }
@@ -143,20 +167,47 @@ impl PrefixPool {
                 Entry::Vacant(_) => unreachable!("every prefix in use was counted"),
             }
             self.out_of_range -= usize::from(!self.layout.is_allocatable(prefix));
-            let still_taken = Intervals::new(self.overlapping(prefix).map(|other| self.layout.blocks(other)));
-            let allocatable =
-                Intervals::new([self.layout.blocks(prefix)]).intersect(self.layout.allocatable_blocks());
-            for &(first, last) in allocatable.subtract(&still_taken).as_slice() {
-                self.free.give_back(first, last);
-            }
+            self.give_back(prefix);
         }
         true
     }
 
-    /// Switches to another layout. Prefixes in use stay in use.
+    /// Makes the blocks of a prefix free that no other prefix takes.
+    fn give_back(&mut self, prefix: Prefix) {
+        let still_taken = self.overlapping(prefix).chain(self.aside.iter().copied());
+        let still_taken = Intervals::new(still_taken.map(|other| self.layout.blocks(other)));
+        let allocatable =
+            Intervals::new([self.layout.blocks(prefix)]).intersect(self.layout.allocatable_blocks());
+        for &(first, last) in allocatable.subtract(&still_taken).as_slice() {
+            self.free.give_back(first, last);
+        }
+    }
+
+    /// Sets a prefix aside: nobody gets it or one that overlaps it, whoever has one keeps it. It counts neither as free nor
+    /// as used.
+    pub fn set_aside(&mut self, prefix: Prefix) {
+        self.aside.insert(prefix);
+        let (first, last) = self.layout.blocks(prefix);
+        self.free.take(first, last);
+    }
+
+    /// Ends what [`PrefixPool::set_aside`] began.
+    pub fn put_back(&mut self, prefix: Prefix) {
+        if self.aside.remove(&prefix) {
+            self.give_back(prefix);
+        }
+    }
+
+    /// The prefixes that are set aside, sorted.
+    pub fn aside(&self) -> impl Iterator<Item = Prefix> {
+        self.aside.iter().copied()
+    }
+
+    /// Switches to another layout. Prefixes in use stay in use, and those set aside stay so.
     pub fn replace_layout(&mut self, layout: PrefixLayout) {
         self.layout = layout;
-        let taken = Intervals::new(self.holdings.keys().map(|prefix| self.layout.blocks(prefix)));
+        let taken = self.holdings.keys().chain(self.aside.iter().copied());
+        let taken = Intervals::new(taken.map(|prefix| self.layout.blocks(prefix)));
         self.free = FreeIntervals::new(&self.layout.allocatable_blocks().subtract(&taken));
         self.out_of_range =
             self.holdings.keys().filter(|prefix| !self.layout.is_allocatable(*prefix)).count();

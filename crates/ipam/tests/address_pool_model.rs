@@ -61,6 +61,8 @@ enum Step {
     Allocate(u8, Option<(usize, u128)>),
     Adopt(u8, (usize, u128)),
     Release(u8),
+    SetAside((usize, u128)),
+    PutBack((usize, u128)),
     Replace(AddressPoolSpec),
 }
 
@@ -75,6 +77,8 @@ fn steps(window: usize) -> impl Strategy<Value = Vec<Step>> {
         6 => (owners.clone(), prop::option::weighted(0.3, somewhere(window))).prop_map(|(o, w)| Step::Allocate(o, w)),
         2 => (owners.clone(), somewhere(window)).prop_map(|(owner, at)| Step::Adopt(owner, at)),
         4 => owners.prop_map(Step::Release),
+        1 => somewhere(window).prop_map(Step::SetAside),
+        1 => somewhere(window).prop_map(Step::PutBack),
         1 => prop_oneof![4 => specs(window), 1 => (0..WINDOWS.len()).prop_flat_map(specs)].prop_map(Step::Replace),
     ];
     prop::collection::vec(step, 0..60)
@@ -88,6 +92,7 @@ fn cases() -> impl Strategy<Value = (AddressPoolSpec, Vec<Step>)> {
 struct Model {
     allocatable: BTreeSet<IpAddr>,
     pairs: BTreeSet<(Owner, IpAddr)>,
+    aside: BTreeSet<IpAddr>,
 }
 
 fn list(entry: &str) -> impl Iterator<Item = IpAddr> {
@@ -114,7 +119,7 @@ fn allocatable(spec: &AddressPoolSpec) -> BTreeSet<IpAddr> {
 
 impl Model {
     fn new(spec: &AddressPoolSpec) -> Self {
-        Self { allocatable: allocatable(spec), pairs: BTreeSet::new() }
+        Self { allocatable: allocatable(spec), pairs: BTreeSet::new(), aside: BTreeSet::new() }
     }
 
     fn in_use(&self) -> BTreeSet<IpAddr> {
@@ -127,7 +132,11 @@ impl Model {
 
     fn free(&self) -> BTreeSet<IpAddr> {
         let in_use = self.in_use();
-        self.allocatable.difference(&in_use).copied().collect()
+        self.allocatable
+            .difference(&in_use)
+            .filter(|address| !self.aside.contains(address))
+            .copied()
+            .collect()
     }
 
     fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Option<IpAddr> {
@@ -170,7 +179,9 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                 let (owner, wanted) =
                     (owner(number), wanted.map(|(window, offset)| in_window(window, offset)));
                 let before = pool.clone();
+                let next = pool.next(&owner, wanted);
                 let allocated = pool.allocate(&owner, wanted);
+                prop_assert_eq!(&next, &allocated);
                 prop_assert_eq!(allocated.as_ref().ok().copied(), model.allocate(&owner, wanted));
                 match allocated {
                     Ok(_) => {}
@@ -182,8 +193,12 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                             (Some(address), None) => AllocateAddressError::NotAllocatable(address),
                             (_, Some(address)) => {
                                 let holder = model.pairs.iter().find(|(_, other)| *other == address);
-                                let (owner, _) = holder.expect("an address that is not free has an owner");
-                                AllocateAddressError::InUse { address, owner: owner.clone() }
+                                match holder {
+                                    Some((owner, _)) => {
+                                        AllocateAddressError::InUse { address, owner: owner.clone() }
+                                    }
+                                    None => AllocateAddressError::SetAside(address),
+                                }
                             }
                         };
                         prop_assert_eq!(error, expected);
@@ -205,6 +220,14 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                 prop_assert_eq!(pool.release(&owner(number)), model.of(&owner(number)));
                 model.release(&owner(number));
             }
+            Step::SetAside((window, offset)) => {
+                pool.set_aside(in_window(window, offset));
+                model.aside.insert(in_window(window, offset));
+            }
+            Step::PutBack((window, offset)) => {
+                pool.put_back(in_window(window, offset));
+                model.aside.remove(&in_window(window, offset));
+            }
             Step::Replace(spec) => {
                 pool.replace_layout(spec.validate().expect("specs are good"));
                 model.allocatable = allocatable(&spec);
@@ -213,6 +236,7 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
         prop_assert_eq!(pool.usage(), model.usage());
         let in_use: BTreeSet<_> = pool.in_use().map(|(address, owner)| (owner.clone(), address)).collect();
         prop_assert_eq!(&in_use, &model.pairs);
+        prop_assert!(pool.aside().eq(model.aside.iter().copied()));
     }
     Ok(pool)
 }
@@ -248,6 +272,7 @@ proptest! {
         for (_, owner, address) in known {
             rebuilt.adopt(owner, address);
         }
+        pool.aside().for_each(|address| rebuilt.set_aside(address));
         prop_assert_eq!(rebuilt, pool);
     }
 

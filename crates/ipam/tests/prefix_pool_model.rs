@@ -76,6 +76,8 @@ enum Step {
     Allocate(u8, Option<Prefix>),
     Adopt(u8, Prefix),
     Release(u8),
+    SetAside(Prefix),
+    PutBack(Prefix),
     Replace(PrefixPoolSpec),
 }
 
@@ -94,6 +96,8 @@ fn cases() -> impl Strategy<Value = (PrefixPoolSpec, Vec<Step>)> {
             4 => (owners.clone(), prop::option::weighted(0.3, prefixes(window))).prop_map(|(o, w)| Step::Allocate(o, w)),
             3 => (owners.clone(), prefixes(window)).prop_map(|(owner, prefix)| Step::Adopt(owner, prefix)),
             4 => owners.prop_map(Step::Release),
+            1 => prefixes(window).prop_map(Step::SetAside),
+            1 => prefixes(window).prop_map(Step::PutBack),
             1 => specs(window).prop_map(Step::Replace),
         ];
         (specs(window), prop::collection::vec(step, 0..40))
@@ -139,6 +143,7 @@ fn allocatable(spec: &PrefixPoolSpec) -> BTreeSet<Prefix> {
 struct Model {
     allocatable: BTreeSet<Prefix>,
     pairs: BTreeSet<(Owner, Prefix)>,
+    aside: BTreeSet<Prefix>,
 }
 
 impl Model {
@@ -152,7 +157,12 @@ impl Model {
     }
 
     fn free(&self) -> BTreeSet<Prefix> {
-        self.allocatable.iter().filter(|block| self.overlapping(**block).next().is_none()).copied().collect()
+        let is_free = |block: &&Prefix| self.overlapping(**block).next().is_none() && !self.is_aside(**block);
+        self.allocatable.iter().filter(is_free).copied().collect()
+    }
+
+    fn is_aside(&self, prefix: Prefix) -> bool {
+        self.aside.iter().any(|other| overlap(ends(prefix), ends(*other)))
     }
 
     fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Option<Prefix> {
@@ -179,13 +189,15 @@ fn owner(number: u8) -> Owner {
 
 /// Runs the steps on the pool and on the model, and compares them after each step.
 fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseError> {
-    let mut model = Model { allocatable: allocatable(spec), pairs: BTreeSet::new() };
+    let mut model = Model { allocatable: allocatable(spec), pairs: BTreeSet::new(), aside: BTreeSet::new() };
     let mut pool = PrefixPool::new(spec.validate().expect("specs are good"));
     for step in steps {
         match step.clone() {
             Step::Allocate(number, wanted) => {
                 let before = pool.clone();
+                let next = pool.next(&owner(number), wanted);
                 let allocated = pool.allocate(&owner(number), wanted);
+                prop_assert_eq!(&next, &allocated);
                 prop_assert_eq!(allocated.as_ref().ok().copied(), model.allocate(&owner(number), wanted));
                 if let Err(error) = allocated {
                     prop_assert_eq!(&pool, &before);
@@ -198,6 +210,9 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
                             prop_assert!(
                                 prefix == wanted && model.overlapping(wanted).any(|other| *other == owner)
                             );
+                        }
+                        (AllocatePrefixError::SetAside(prefix), Some(wanted)) => {
+                            prop_assert!(prefix == wanted && model.is_aside(wanted));
                         }
                         other => prop_assert!(false, "{:?}", other),
                     }
@@ -215,6 +230,14 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
                 prop_assert_eq!(pool.release(&owner(number)), model.of(&owner(number)));
                 model.pairs.retain(|(other, _)| *other != owner(number));
             }
+            Step::SetAside(prefix) => {
+                pool.set_aside(prefix);
+                model.aside.insert(prefix);
+            }
+            Step::PutBack(prefix) => {
+                pool.put_back(prefix);
+                model.aside.remove(&prefix);
+            }
             Step::Replace(spec) => {
                 pool.replace_layout(spec.validate().expect("specs are good"));
                 model.allocatable = allocatable(&spec);
@@ -223,6 +246,7 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
         prop_assert_eq!(pool.usage(), model.usage());
         let in_use: BTreeSet<_> = pool.in_use().map(|(prefix, owner)| (owner.clone(), prefix)).collect();
         prop_assert_eq!(&in_use, &model.pairs);
+        prop_assert!(pool.aside().eq(model.aside.iter().copied()));
     }
     Ok(pool)
 }
@@ -255,6 +279,7 @@ proptest! {
         for (_, (owner, prefix)) in known {
             rebuilt.adopt(owner, prefix);
         }
+        pool.aside().for_each(|prefix| rebuilt.set_aside(prefix));
         prop_assert_eq!(rebuilt, pool);
     }
 
