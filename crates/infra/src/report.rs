@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Api, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{FaultStatus, SimulatedCloudStatus};
+use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
@@ -43,8 +43,7 @@ lists_conditions!(
     InMemoryClusterStatus,
     InMemoryMachineStatus,
     InMemoryMachinePoolStatus,
-    SimulatedCloudStatus,
-    FaultStatus
+    SimulatedCloudStatus
 );
 
 /// Writes the status if it changed, and publishes the events that follow from it.

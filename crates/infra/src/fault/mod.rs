@@ -1,8 +1,7 @@
 //! `Fault`: sends it to the cloud, and reports what it has done. It has no finalizer: a fault without an object has no
-//! effect.
+//! effect. Faults of addresses are carried out and reported by the IPAM provider.
 
 mod report;
-mod story;
 mod validate;
 
 use std::sync::{Arc, Once};
@@ -12,6 +11,7 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
+use nephele_fault::{differs_in_numbers_only, is_of_addresses};
 use nephele_kit::{Cache, Gone, Outcome, Pace, paused};
 use tracing::warn;
 
@@ -50,6 +50,10 @@ pub(crate) fn put_all(context: &Context) {
 /// Sends a Fault to the cloud. Returns its mistake, if it has one: then it has no effect.
 fn put(context: &Context, object: &Fault) -> Option<String> {
     let id = id(object);
+    if is_of_addresses(&object.spec) {
+        remove(context, &id);
+        return None;
+    }
     let (put, mistake) = match validate(&object.spec) {
         Ok(fault) => (context.cloud.put_fault(&id, fault, report::history(object)), None),
         Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake.to_string())),
@@ -82,9 +86,12 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     }
     let (id, now) = (id(&object), context.now());
     let mistake = put(&context, &object);
+    if is_of_addresses(&object.spec) {
+        return Ok(Outcome::Done);
+    }
     let observed = context.cloud.observe_fault(&id);
     let status = report::status(&object, mistake, observed, now);
-    if report::differs_in_numbers_only(object.status.as_ref(), &status)
+    if differs_in_numbers_only(object.status.as_ref(), &status)
         && let Some(wait) = context.faults.pace.wait(&id, now)
     {
         return Ok(Outcome::After(wait));
@@ -98,7 +105,7 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     }
     let outcome = write_status(&*object, &reported, &context, "Fault").await?;
     leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
-    story::publish(&object, &known, &status, &context.events);
+    nephele_fault::publish(&object, &known, &status, &context.events);
     Ok(outcome)
 }
 

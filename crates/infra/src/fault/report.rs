@@ -5,17 +5,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt as _;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
-use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation, FaultPhase};
+use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation};
+use nephele_fault::{Progress, number};
 
 use crate::leaked;
-use crate::report::Report;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
     let FaultStatus { start_time, matched, hits, windows, affected, leaked_instances, .. } =
         object.status.as_ref()?;
-    let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let namespace = object.namespace().unwrap_or_default();
     let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
         let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
@@ -39,61 +37,31 @@ pub(super) fn status(
     observed: Option<FaultObservation>,
     now: Timestamp,
 ) -> FaultStatus {
-    let mut report = Report::on(object, now);
-    if let Some(message) = mistake {
-        report.status.phase = "Invalid".to_owned();
-        report.set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
-        return report.status;
-    }
-    // A selector with a typing mistake matches nothing, and looks like a fault whose time has not come.
-    let is_idle = observed.as_ref().is_some_and(|observed| observed.matched == 0);
-    let message = if is_idle { "Nothing has matched it so far" } else { "" };
-    report.set(condition(types::READY, conditions::TRUE, reasons::READY, message));
-    let Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked }) =
-        observed
-    else {
-        return report.status;
+    let (progress, held) = match (mistake, observed) {
+        (Some(mistake), _) => (Err(mistake), None),
+        (None, None) => (Ok(None), None),
+        (None, Some(observed)) => {
+            let FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked } =
+                observed;
+            let last_hits = last_hits.into_iter().map(hit).collect();
+            let progress = Progress { phase, began, matched, hits, windows, last_hits };
+            (Ok(Some(progress)), Some((affected, leaked)))
+        }
     };
-    let status = &mut report.status;
-    status.phase = match phase {
-        FaultPhase::Active => "Active",
-        FaultPhase::Waiting => "Waiting",
-        FaultPhase::Exhausted => "Exhausted",
-        FaultPhase::Expired => "Expired",
+    let mut status = nephele_fault::status(object, progress, now);
+    if let Some((affected, leaked)) = held {
+        let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
+            cluster: cluster.name,
+            machine: machine.unwrap_or_default(),
+            until: until.map(MicroTime),
+        };
+        status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
+        status.leaked_instances = leaked::to_api(leaked);
+        // It may have been about addresses before.
+        status.claims = Vec::new();
     }
-    .to_owned();
-    status.start_time = Some(MicroTime(began));
-    status.matched = Some(i64::try_from(matched).unwrap_or(i64::MAX));
-    let has_schedule = object.spec.budget.schedule.is_some();
-    status.windows = has_schedule.then(|| i64::try_from(windows).unwrap_or(i64::MAX));
-    status.hits = Some(i64::try_from(hits).unwrap_or(i64::MAX));
-    let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
-        cluster: cluster.name,
-        machine: machine.unwrap_or_default(),
-        until: until.map(MicroTime),
-    };
-    status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
-    status.leaked_instances = leaked::to_api(leaked);
-    // After a restart the cloud does not know earlier hits.
-    let known = std::mem::take(&mut status.last_hits);
-    let mut last_hits: Vec<_> = last_hits.into_iter().map(hit).collect();
-    let earlier = known.into_iter().filter(|known| last_hits.iter().all(|hit| hit != known));
-    let earlier: Vec<_> = earlier.collect();
-    last_hits.extend(earlier);
-    last_hits.truncate(HITS_MAX);
-    status.last_hits = last_hits;
-    report.status
+    status
 }
-
-/// Whether a status differs from the one before in the operations that were counted, and in nothing else.
-pub(super) fn differs_in_numbers_only(before: Option<&FaultStatus>, status: &FaultStatus) -> bool {
-    let Some(before) = before else { return false };
-    let FaultStatus { matched, hits, last_hits, .. } = status.clone();
-    before != status && FaultStatus { matched, hits, last_hits, ..before.clone() } == *status
-}
-
-/// The length of the list in the schema.
-const HITS_MAX: usize = 10;
 
 fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
     let FaultHit { at, operation, cluster, machine } = hit;
@@ -103,12 +71,15 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
         operation: operation.unwrap_or_default().to_owned(),
         cluster: cluster.name,
         machine: machine.unwrap_or_default(),
+        claim: String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use nephele_api::cloud::v1alpha1::FaultSchedule;
+    use nephele_cloud::FaultPhase;
+    use nephele_fault::differs_in_numbers_only;
 
     use super::*;
 

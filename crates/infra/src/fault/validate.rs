@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{
     self, AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay,
-    Duplicate, ERROR_CODES, EtcdFault, Fail, FaultBudget, FaultEffect, FaultMatch, FaultSchedule, FaultSpec,
-    FaultyCondition, Hold, LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
+    Duplicate, ERROR_CODES, EtcdFault, Fail, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
+    LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
-use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, EarlyExpiry, Effect,
-    EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
-    Odds, Requirement, Schedule, Selector, Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect, EtcdAlarm,
+    FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Stage, Symptom,
+    Verb,
 };
-use serde_json::Value;
-use thiserror::Error;
+use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.
@@ -25,30 +22,17 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_secs(120);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
-/// The shortest time for which a kubelet reports or is silent in turn, and for which a fault is in force or not. Each turn
-/// writes the Node.
-const TURN_MIN: Duration = Duration::from_secs(1);
-
 /// The verbs of requests that read.
 const READS: [&str; 3] = ["get", "list", "watch"];
-
-/// A field of the spec that the schema would refuse.
-#[derive(Debug, PartialEq, Eq, Error)]
-#[error("spec.{field}: {value:?} is not {expected}")]
-pub(super) struct Mistake {
-    field: &'static str,
-    value: String,
-    expected: &'static str,
-}
-
-fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'static str) -> Mistake {
-    Mistake { field, value: value.to_string(), expected }
-}
 
 /// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
-    let fault = Fault { matches: matched(matches)?, effect: effect_of(effect)?, budget: budget_of(budget)? };
+    let fault = Fault {
+        matches: matched(matches)?,
+        effect: effect_of(effect)?,
+        budget: nephele_fault::budget(budget)?,
+    };
     if matches!(fault.effect, Effect::Lag(_))
         && let Some(operation) = fault.matches.operations.iter().find(|operation| operation.is_read())
     {
@@ -82,12 +66,16 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
         operations,
         callers,
         names,
+        pools,
         zones,
         instance_types,
         markets,
         cluster_selector,
         machine_selector,
     } = wanted;
+    if let Some(pool) = pools.first() {
+        return Err(mistake("match.pools", pool, "for a fault of machines or API servers"));
+    }
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
     Ok(Matches {
         operations: operations.iter().map(|name| operation(name)).collect::<Result<_, _>>()?,
@@ -117,27 +105,6 @@ fn market(name: &str) -> Result<Market, Mistake> {
     found.ok_or_else(|| mistake("match.markets", name, "OnDemand or Spot"))
 }
 
-fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mistake> {
-    let Some(value) = value else { return Ok(Selector::default()) };
-    let wrong = || mistake(field, value, "a label selector");
-    let LabelSelector { match_labels, match_expressions } =
-        serde_json::from_value(value.clone()).map_err(|_| wrong())?;
-    let equal = match_labels.into_iter().flatten();
-    let equal = equal.map(|(key, value)| Requirement::In(key, BTreeSet::from([value])));
-    let expressions = match_expressions.into_iter().flatten().map(|requirement| {
-        let LabelSelectorRequirement { key, operator, values } = requirement;
-        let values: BTreeSet<_> = values.into_iter().flatten().collect();
-        match (operator.as_str(), values.is_empty()) {
-            ("In", false) => Ok(Requirement::In(key, values)),
-            ("NotIn", false) => Ok(Requirement::NotIn(key, values)),
-            ("Exists", true) => Ok(Requirement::Exists(key)),
-            ("DoesNotExist", true) => Ok(Requirement::DoesNotExist(key)),
-            _ => Err(wrong()),
-        }
-    });
-    equal.map(Ok).chain(expressions).collect::<Result<_, _>>().map(Selector)
-}
-
 fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
     let FaultEffect {
         fail,
@@ -160,6 +127,8 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         clock_skew,
         duplicate,
         lag,
+        // The IPAM provider carries these out.
+        addresses: _,
     } = wanted;
     let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
     let effects = [
@@ -376,45 +345,6 @@ fn failure(reason: &str) -> Result<FailureReason, Mistake> {
         "LostAnswer" => Ok(FailureReason::LostAnswer),
         other => Err(mistake("effect.fail.reason", other, "a reason")),
     }
-}
-
-fn budget_of(wanted: &FaultBudget) -> Result<Budget, Mistake> {
-    let FaultBudget { probability, skip, count, lasts, schedule } = wanted;
-    let number =
-        |field, value: i32| u64::try_from(value).map_err(|_| mistake(field, &value, "a number from 0 on"));
-    Ok(Budget {
-        probability: Odds::new(fraction("budget.probability", probability)?.unwrap_or(1.0)),
-        skip: number("budget.skip", skip.unwrap_or_default())?,
-        count: count.map(|count| number("budget.count", count)).transpose()?,
-        lasts: match lasts.as_str() {
-            "" => None,
-            text => Some(duration("budget.for", text)?),
-        },
-        schedule: schedule.as_ref().map(schedule_of).transpose()?,
-    })
-}
-
-fn schedule_of(FaultSchedule { every, lasts, offset }: &FaultSchedule) -> Result<Schedule, Mistake> {
-    let every = duration("budget.schedule.every", every)?;
-    let window = duration("budget.schedule.for", lasts)?;
-    if window < TURN_MIN || every.saturating_sub(window) < TURN_MIN {
-        let expected = "at least 1s, and 1s shorter than every";
-        return Err(mistake("budget.schedule.for", lasts, expected));
-    }
-    let offset = if offset.is_empty() { Duration::ZERO } else { duration("budget.schedule.offset", offset)? };
-    Ok(Schedule { every, lasts: window, offset })
-}
-
-fn duration(field: &'static str, text: &str) -> Result<Duration, Mistake> {
-    nephele_go_duration::parse(text).map_err(|_| mistake(field, text, "a duration such as 90s"))
-}
-
-fn fraction(field: &'static str, text: &str) -> Result<Option<f64>, Mistake> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let parsed = StartupJitter::parse(text).map_err(|_| mistake(field, text, "a fraction from 0 to 1"))?;
-    Ok(Some(parsed.get()))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub const AFFECTED_MAX: usize = 100;
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Makes operations of the simulated cloud fail or wait, or machines misbehave, for the clusters of its namespace. When it is deleted, they work again.",
+    doc = "Makes operations of the simulated cloud fail or wait, or machines, clusters or pools of addresses misbehave, for its namespace. When it is deleted, they work again.",
     printcolumn(
         name = "Phase",
         type_ = "string",
@@ -76,7 +76,7 @@ pub const AFFECTED_MAX: usize = 100;
         name = "Hits",
         type_ = "integer",
         json_path = ".status.hits",
-        description = "How many operations or machines it has hit"
+        description = "How many operations, machines or claims it has hit"
     ),
     printcolumn(
         name = "Age",
@@ -106,6 +106,16 @@ pub const AFFECTED_MAX: usize = 100;
         "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.budget) || \
          !has(self.budget.count) || self.budget.count <= 100",
         "budget.count can be at most 100, except with the effects fail, delay and lag",
+    ),
+    schema::rule(
+        "has(self.effect.addresses) || !has(self.match) || !has(self.match.pools)",
+        "match.pools can only be set with the effect addresses",
+    ),
+    schema::rule(
+        "!has(self.effect.addresses) || !has(self.match) || !(has(self.match.names) || has(self.match.zones) || \
+         has(self.match.instanceTypes) || has(self.match.markets) || has(self.match.machineSelector))",
+        "match.names, match.zones, match.instanceTypes, match.markets and match.machineSelector cannot be set with the \
+         effect addresses",
     ),
 ]))]
 pub struct FaultSpec {
@@ -138,6 +148,12 @@ pub struct FaultMatch {
     #[schemars(inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub names: Vec<String>,
+    /// The names of the pools of IPAddressClaims, of any kind. Only for the effect addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100))]
+    #[schemars(inner(length(min = 1, max = 253)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub pools: Vec<String>,
     /// The zones of the machines. A load balancer has no zone and is not hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
@@ -172,8 +188,8 @@ pub struct FaultMatch {
         "[has(self.fail), has(self.delay), has(self.outage), has(self.notReady), has(self.nodeCondition), \
          has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
          has(self.loadBalancer), has(self.wrongProviderID), has(self.flap), has(self.leak), \
-         has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew), has(self.lag), \
-         has(self.duplicate)].filter(set, set).size() == 1",
+         has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew), has(self.lag), has(self.duplicate), \
+         has(self.addresses)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -243,6 +259,46 @@ pub struct FaultEffect {
     /// one leaks: it takes up room and costs money, and belongs to nobody. See leakedInstances of a SimulatedCloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Duplicate>,
+    /// Pools hand out addresses late, or not at all. Such a fault is about the IPAddressClaims of its namespace, and the
+    /// IPAM provider carries it out. Of the fields of match, it can have pools and clusterSelector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<AddressFault>,
+}
+
+/// Pools hand out addresses late, or not at all: exactly one of slow, exhausted, conflict and lateRelease.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::rule(
+        "[has(self.slow), has(self.exhausted), has(self.conflict), has(self.lateRelease)].filter(set, set).size() == 1",
+        "exactly one of slow, exhausted, conflict and lateRelease has to be set",
+    ),
+]))]
+pub struct AddressFault {
+    /// A claim gets its address this time after it was created, and not before. A claim that is older is not hit and does
+    /// not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow: Option<Delay>,
+    /// A claim that has no address gets none, as if its pool had no address left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<NoSettings>,
+    /// The address that a claim would get is in use outside of the pool. The claim says so, and gets another one 5s later.
+    /// Nobody gets the address until the fault is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<NoSettings>,
+    /// An address is held back after its claim was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_release: Option<LateRelease>,
+}
+
+/// An address is held back after its claim was deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["duration"]))]
+pub struct LateRelease {
+    /// The time from the deletion of the claim until its address is free.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub duration: String,
 }
 
 /// An effect without settings.
@@ -630,6 +686,11 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub affected: Vec<Affected>,
+    /// The IPAddressClaims that wait because of it now, and those whose addresses it keeps from others; the first hundred.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub claims: Vec<AffectedClaim>,
     /// The instances of the built-in cloud that leaked because of it. They are deleted with it. Those of a SimulatedCloud
     /// are in its status.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -659,10 +720,36 @@ pub struct Affected {
     pub until: Option<MicroTime>,
 }
 
+/// An IPAddressClaim that a fault has hit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "uid", "poolKind", "pool"]))]
+pub struct AffectedClaim {
+    /// The name of the claim.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Its uid.
+    #[schemars(length(min = 1, max = 63))]
+    pub uid: String,
+    /// The kind of its pool.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub pool_kind: String,
+    /// The name of its pool.
+    #[schemars(length(min = 1, max = 253))]
+    pub pool: String,
+    /// The address or prefix that nobody gets because of the fault.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 63))]
+    pub address: String,
+    /// When the claim is served, or its address is free. It is not set if that is when the fault is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<MicroTime>,
+}
+
 /// A hit of a fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["time", "cluster"]))]
+#[schemars(extend("required" = ["time"]))]
 pub struct FaultHit {
     /// When it was.
     pub time: Option<Time>,
@@ -670,13 +757,18 @@ pub struct FaultHit {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = OPERATIONS))]
     pub operation: String,
-    /// The cluster of the machine or load balancer.
+    /// The cluster of the machine, load balancer or claim. A claim may have none.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub cluster: String,
     /// The machine. It is not set for an operation on a load balancer.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub machine: String,
+    /// The IPAddressClaim.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 253))]
+    pub claim: String,
 }
 
 fn operations(_: &mut SchemaGenerator) -> Schema {

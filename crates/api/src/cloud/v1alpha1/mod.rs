@@ -16,11 +16,11 @@ pub use cloud_extension_config::{
     ExtensionHandler, ExtensionHook, ExtensionService,
 };
 pub use fault::{
-    AFFECTED_MAX, Affected, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault, CALLERS, CertificateFault,
-    ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES, ETCD_ALARMS, EtcdFault,
-    FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch, FaultSchedule, FaultSpec,
-    FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LoadBalancerFault, NoSettings, OPERATIONS, Outage,
-    REQUEST_VERBS, RequestError, SpotReclaim,
+    AFFECTED_MAX, AddressFault, Affected, AffectedClaim, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault,
+    CALLERS, CertificateFault, ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES,
+    ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch,
+    FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LateRelease,
+    LoadBalancerFault, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,

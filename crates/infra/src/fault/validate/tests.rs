@@ -1,7 +1,8 @@
 use nephele_api::cloud::v1alpha1::{
     BOOTSTRAP_PHASES, CALLERS, ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS,
 };
-use serde_json::json;
+use nephele_cloud::{Budget, Odds, Requirement, Schedule, Selector};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -355,6 +356,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "outage": {} }, "match": { "callers": ["machine"] } }),
             r#"spec.match.callers: "machine" is not for a fault of machines or API servers"#,
+        ),
+        (
+            json!({ "effect": fail(), "match": { "pools": ["p"] } }),
+            r#"spec.match.pools: "p" is not for a fault of machines or API servers"#,
         ),
         (
             json!({ "effect": fail(), "match": { "callers": ["infra"] } }),

@@ -9,7 +9,7 @@ use nephele_kit::{Event, Events, Severity};
 const HIT: &str = "Hit";
 
 /// Publishes what has happened to a Fault between two statuses.
-pub(super) fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
+pub fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
     for (reason, note) in told(before, after) {
         let regarding = object.object_ref(&());
         events.publish(Event { regarding, severity: Severity::Normal, reason, action: "Reconcile", note });
@@ -32,9 +32,12 @@ fn told(before: &FaultStatus, after: &FaultStatus) -> Vec<(&'static str, String)
     hit.into_iter().chain(over).collect()
 }
 
-/// What was hit: `CreateInstance of the machine m of the Cluster demo`.
+/// What was hit: `CreateInstance of the machine m of the Cluster demo`, or `the IPAddressClaim c`.
 fn subject(hit: &FaultHit) -> String {
-    let FaultHit { time: _, operation, cluster, machine } = hit;
+    let FaultHit { time: _, operation, cluster, machine, claim } = hit;
+    if !claim.is_empty() {
+        return format!("the IPAddressClaim {claim}");
+    }
     let operation = if operation.is_empty() { String::new() } else { format!("{operation} of ") };
     let machine = if machine.is_empty() { String::new() } else { format!("the machine {machine} of ") };
     format!("{operation}{machine}the Cluster {cluster}")
@@ -50,6 +53,7 @@ mod tests {
             operation: operation.into(),
             cluster: "demo".into(),
             machine: machine.into(),
+            claim: String::new(),
         };
         FaultStatus {
             phase: phase.into(),
@@ -82,5 +86,8 @@ mod tests {
         let of_cluster = status("Active", 1, Some(("CreateLoadBalancer", "")));
         assert_eq!(told(&active, &of_cluster), [of(HIT, "Hit CreateLoadBalancer of the Cluster demo")]);
         assert_eq!(told(&active, &status("Expired", 0, None)), [of("Expired", "Its time is over")]);
+        let mut of_claim = status("Active", 1, Some(("", "")));
+        of_claim.last_hits[0].claim = "node-0".into();
+        assert_eq!(told(&active, &of_claim), [of(HIT, "Hit the IPAddressClaim node-0")]);
     }
 }

@@ -1,0 +1,18 @@
+//! The parts of a `Fault` that are the same whoever carries it out. The infrastructure provider does so for machines and
+//! clusters, and the IPAM provider for addresses.
+//!
+//! ```text
+//!  FaultSpec ──fields──▶ Budget, Selector, Duration | Mistake ──▶ the provider decides what it hits
+//!                                                                         │
+//!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
+//! ```
+//!
+//! The crate does not know what a Fault hits.
+
+mod fields;
+mod report;
+mod story;
+
+pub use fields::{Mistake, TURN_MIN, budget, duration, fraction, is_of_addresses, mistake, selector};
+pub use report::{Progress, differs_in_numbers_only, number, status};
+pub use story::publish;
