@@ -128,6 +128,7 @@ async fn run(client: Client, shutdown: CancellationToken) {
         concurrency: NonZeroU16::new(64).expect("not zero"),
         reclaim_orphans: false,
         overlap: OverlapPolicy::Off,
+        seed: "bench".into(),
     };
     let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown);
     run.await.expect("the controllers run until they are stopped");

@@ -18,9 +18,10 @@ use parking_lot::Mutex;
 
 use crate::address::{Lister, version};
 use crate::claim_queue::ClaimQueue;
+use crate::fault::Faults;
 use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
-use crate::pool::{PoolKey, Pools, Request};
+use crate::pool::{Block, PoolKey, Pools, Request};
 
 /// State that the reconcilers of claims and the tasks of pools share.
 pub(crate) struct Context {
@@ -43,6 +44,7 @@ pub(crate) struct Context {
     pub(crate) reclaim_orphans: bool,
     pub(crate) overlaps: Overlaps,
     pub(crate) ahead: Ahead,
+    pub(crate) faults: Faults,
 }
 
 /// Claims whose last write by this process the watch has not shown yet, and claims that this process has released. A
@@ -128,6 +130,15 @@ impl Context {
             && claim.metadata.deletion_timestamp.is_none()
             && PoolKey::of_claim(&claim).as_ref() == Some(pool)
             && why_paused(&claim, cluster.as_deref()).is_none()
+    }
+
+    /// Whether no Fault keeps this address from the claim of a waiting request. If one does, the claim has to ask again.
+    pub(crate) fn lets_pass(&self, pool: &PoolKey, request: &Request, next: Block) -> bool {
+        if !self.faults.any() || request.published {
+            return true;
+        }
+        let Some(claim) = self.claim(&request.owner) else { return true };
+        self.faults.lets_pass(&self.subject(&claim), pool, next, self.now())
     }
 
     /// Whether claims have been listed. Before that it is unknown which claims are gone.

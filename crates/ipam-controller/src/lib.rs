@@ -6,8 +6,8 @@
 //!                              │ ask   ▲ wake
 //!                              ▼       │
 //!  pools ─watch─▶ Pool: Allocations ◀─ PoolTask: choose ▶ write the pool ▶ wake   (crate::pool, a task per pool)
-//!                              ▲
-//!  IPAddress ─watch────────────┘                            (crate::address)
+//!                              ▲      ▲
+//!  IPAddress ─watch────────────┘      └── Faults ◀─watch─ Fault   (crate::address, crate::fault)
 //! ```
 //!
 //! The pool's `Allocations`, plain data without a client, decide which address a claim gets. The IPAddress is created
@@ -15,12 +15,14 @@
 //! All state that has to outlive the process is in objects: IPAddresses, pending allocations in the status of a pool,
 //! and, for an address that is held back, the deletion timestamp of its IPAddress.
 //!
-//! The crate depends neither on the simulated cloud nor on the creators of claims.
+//! The crate depends neither on the simulated cloud nor on the creators of claims. Of the engine it uses only the values that
+//! say how often a Fault hits.
 
 mod address;
 mod claim;
 mod claim_queue;
 mod context;
+mod fault;
 mod metrics;
 mod overlap;
 mod pool;

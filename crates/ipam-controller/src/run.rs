@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join, join_all, try_join};
+use futures::future::{BoxFuture, join, join_all, try_join3};
 use futures::{FutureExt as _, StreamExt as _};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
@@ -26,10 +26,11 @@ use tracing::{debug, warn};
 use crate::address::lister;
 use crate::claim_queue::ClaimQueue;
 use crate::context::{Ahead, Context, cluster_name};
+use crate::fault::Faults;
 use crate::metrics::Metrics;
 use crate::overlap::{OverlapPolicy, Overlaps};
 use crate::pool::{PoolObject, Pools};
-use crate::{address, claim, pool};
+use crate::{address, claim, fault, pool};
 
 /// The gate that is closed until it is known which kinds the management API serves. The other gates exist only then.
 pub const GATE: &str = "ipam";
@@ -55,6 +56,8 @@ pub struct Settings {
     pub reclaim_orphans: bool,
     /// What to do about pools that have addresses in common.
     pub overlap: OverlapPolicy,
+    /// The seed of the draws of Faults.
+    pub seed: String,
 }
 
 /// Why the controllers stopped.
@@ -63,6 +66,9 @@ pub enum Error {
     /// The claim controller ended by itself.
     #[error("the claim controller failed")]
     Claim(#[source] RunError),
+    /// The fault controller ended by itself.
+    #[error("the fault controller failed")]
+    Fault(#[source] RunError),
 }
 
 /// Runs the controllers until `shutdown`. If the management cluster does not have the kinds, for example without
@@ -84,7 +90,8 @@ pub fn run(
         if !await_kinds(&client, &gate, &shutdown).await {
             return Ok(());
         }
-        let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap } = settings;
+        let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap, seed } =
+            settings;
         let namespace = watch_namespace.as_deref();
         let filter = WatchFilter::new(watch_filter.as_deref());
 
@@ -117,6 +124,7 @@ pub fn run(
             reclaim_orphans,
             overlaps: Overlaps::new(overlap),
             ahead: Ahead::default(),
+            faults: Faults::new(&seed),
         });
 
         let mut listed = Vec::new();
@@ -142,6 +150,12 @@ pub fn run(
         })*};
     }
         follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+        // No claim is served past a Fault.
+        let (sender, receiver) = watch::channel(false);
+        listed.push(receiver);
+        let run_faults =
+            fault::follow(Arc::clone(&context), services.clone(), concurrency, sender, shutdown.clone());
+        let run_faults = run_faults.map(|result| result.map_err(Error::Fault)).boxed();
         gate.open();
 
         let for_claims = Arc::clone(&context);
@@ -177,7 +191,7 @@ pub fn run(
                 join(note_listed, wake_by_clusters(&context, clusters.clone(), &shutdown)),
             ),
         );
-        try_join(run_claims, rest.map(Ok)).await.map(drop)
+        try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)
     })
 }
 

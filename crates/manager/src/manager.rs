@@ -333,6 +333,7 @@ impl Manager {
                 concurrency: config.claim_concurrency,
                 reclaim_orphans: config.ipam_reclaim_orphans,
                 overlap: config.ipam_overlap,
+                seed: config.seed.clone(),
             };
             let controllers = nephele_ipam_controller::run(
                 client.clone(),

@@ -7,6 +7,8 @@
 pub const ADDRESS_ALLOCATED: &str = "AddressAllocated";
 /// A claim could not get an address; the message says why.
 pub const ALLOCATION_FAILED: &str = "AllocationFailed";
+/// A Fault lets a claim wait for its address.
+pub const ALLOCATION_DELAYED: &str = "AllocationDelayed";
 /// The pool of a claim is missing, paused or being deleted, or its spec is invalid.
 pub const POOL_NOT_READY: &str = "PoolNotReady";
 /// The pool of a claim has no address left.

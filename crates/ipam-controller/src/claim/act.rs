@@ -15,6 +15,7 @@ use crate::address::{
     Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
 };
 use crate::context::{Context, owner};
+use crate::fault::Release;
 use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 
 /// The result of creating or taking over an IPAddress.
@@ -45,6 +46,8 @@ pub(super) enum Released {
     Done,
     /// The claim has to be reconciled again after this time.
     Later(Duration),
+    /// The claim is reconciled again when the status of a Fault says that it holds the address back.
+    Unrecorded,
 }
 
 /// Adds the finalizer that keeps the claim until its address is released.
@@ -183,14 +186,15 @@ pub(super) async fn release(
     };
     // An IPAddress of the same name that does not belong to the claim stays as it is.
     if let Some(record) = record.filter(|record| record.claim_uid.as_deref() == Some(uid))
-        && let Some(wait) = give_back(claim, &record, pool, context).await?
+        && let Some(released) = give_back(claim, &record, pool, context).await?
     {
-        return Ok(Released::Later(wait));
+        return Ok(released);
     }
     if let Some(pool) = pool {
         pool.drop_decision(&name, uid);
         context.metrics.released(pool.key.kind);
     }
+    context.faults.left(claim);
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
     match patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)? {
         // Other finalizers still hold the claim.
@@ -201,28 +205,42 @@ pub(super) async fn release(
     Ok(Released::Done)
 }
 
-/// Releases the IPAddress of the claim; returns how long to wait when it cannot be released yet.
+/// Releases the IPAddress of the claim; returns what to wait for when it cannot be released yet.
 async fn give_back(
     claim: &IPAddressClaim,
     record: &Record,
     pool: Option<&Arc<Pool>>,
     context: &Context,
-) -> Result<Option<Duration>, Error> {
+) -> Result<Option<Released>, Error> {
     let name = owner(&claim.metadata);
     let facts = pool.map(|pool| pool.facts()).unwrap_or_default();
     let grace = if facts.deleting { 0 } else { facts.grace_period_seconds };
     let released_at = claim.metadata.deletion_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let late = match pool.filter(|_| context.faults.any() && !facts.deleting) {
+        None => Release::Now,
+        Some(pool) => {
+            let (subject, now) = (context.subject(claim), context.now());
+            context.faults.release(&subject, &pool.key, record.block, released_at, now)
+        }
+    };
+    let late = match late {
+        Release::Now => None,
+        Release::Unrecorded => return Ok(Some(Released::Unrecorded)),
+        Release::At(until) => Some(until),
+    };
     let _permit = match pool {
         Some(pool) => Some(pool.write_permit().await),
         None => None,
     };
-    if grace > 0 {
+    if grace > 0 || late.is_some() {
         // Somebody deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so
         // the claim has to stay for the grace period.
         if record.deleted_at.is_some_and(|deleted_at| deleted_at < released_at) {
-            let left = remaining(released_at, grace, context.now());
+            let now = context.now();
+            let left = late.map_or(Duration::ZERO, |until| remaining(until, 0, now));
+            let left = left.max(remaining(released_at, grace, now));
             if !left.is_zero() {
-                return Ok(Some(left));
+                return Ok(Some(Released::Later(left)));
             }
         } else {
             hold_back(&context.client, &name, record).await.map_err(Error::Address)?;
@@ -238,7 +256,7 @@ async fn give_back(
         }
         // The address is in use until others remove their finalizers, but the claim does not have to wait for that.
         ReleaseResult::Held => Ok(None),
-        ReleaseResult::Changed => Ok(Some(SHORTLY)),
+        ReleaseResult::Changed => Ok(Some(Released::Later(SHORTLY))),
     }
 }
 

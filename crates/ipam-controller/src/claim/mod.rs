@@ -59,7 +59,14 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
     // 2. validate and 3. plan: pure, except that the pool remembers the request.
     let plan = match (plan::plan(&claim, &fetched), &fetched.pool) {
         (Need::Address { wanted }, Some(pool)) => {
-            plan::answered(&claim, &pool.key, pool.ask(request(&claim, wanted)))
+            let request = request(&claim, wanted);
+            // What is bound stays bound.
+            let answer = if context.faults.any() && !request.published {
+                pool.ask_faults_first(request, &context.faults, &context.subject(&claim), context.now())
+            } else {
+                pool.ask(request)
+            };
+            plan::answered(&claim, &pool.key, answer, context.now())
         }
         (Need::Address { .. }, None) => Plan::Leave(Outcome::WaitingOn(reasons::POOL_NOT_READY)),
         (Need::Plan(plan), pool) => {
@@ -98,6 +105,7 @@ fn settled(plan: &Plan, pool: Option<&Pool>, claim: &IPAddressClaim) -> Outcome 
     match plan {
         Plan::Leave(outcome) => *outcome,
         Plan::Wait { reason, .. } => Outcome::WaitingOn(reason),
+        Plan::Hold { reason, again, .. } => held(reason, *again),
         _ => {
             if let Some(pool) = pool {
                 pool.published(&owner(&claim.metadata));
@@ -105,6 +113,11 @@ fn settled(plan: &Plan, pool: Option<&Pool>, claim: &IPAddressClaim) -> Outcome 
             Outcome::Done
         }
     }
+}
+
+/// The outcome for a claim that a Fault holds.
+fn held(reason: &'static str, again: Option<Duration>) -> Outcome {
+    again.map_or(Outcome::WaitingOn(reason), Outcome::After)
 }
 
 async fn carry_out(
@@ -134,10 +147,15 @@ async fn carry_out(
             report::waiting(claim, context, reason, &message).await?;
             return Ok(Outcome::WaitingOn(reason));
         }
+        (Plan::Hold { reason, message, again }, _) => {
+            report::waiting(claim, context, reason, &message).await?;
+            return Ok(held(reason, again));
+        }
         (Plan::Release, pool) => {
             return Ok(match act::release(claim, pool, context).await? {
                 Released::Done => Outcome::Done,
                 Released::Later(wait) => Outcome::After(wait),
+                Released::Unrecorded => Outcome::WaitingOn("fault"),
             });
         }
         (Plan::Create { grant, first_asked }, Some(pool)) => {
@@ -157,6 +175,7 @@ async fn carry_out(
                 let after = first_asked.map(|first_asked| Instant::now().duration_since(first_asked));
                 context.metrics.bound(pool.key.kind, after);
             }
+            context.faults.left(claim);
             Ok(Outcome::Done)
         }
         (Binding::Refused(message), _) => {

@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use super::report::{bound_status, waiting_status};
 use crate::context::{Context, why_paused};
-use crate::pool::{Answer, Facts, Grant, Pool, PoolKey};
+use crate::fault::{Hold, Why};
+use crate::pool::{Answer, Facts, Grant, Pool, PoolKey, remaining};
 
 /// The shortest and the longest wait before a claim is tried again whose IPAddress the management API refused. With
 /// the longest wait, a thousand such claims cost some 17 requests a second.
@@ -59,6 +60,8 @@ pub(super) enum Plan {
     Leave(Outcome),
     /// Write why the claim waits, and add our finalizer if `protect` says so.
     Wait { reason: &'static str, message: String, protect: bool },
+    /// Write for which Fault the claim waits, and add our finalizer. It ends by itself after `again`, if there is one.
+    Hold { reason: &'static str, message: String, again: Option<Duration> },
     /// Create the IPAddress of the claim.
     Create { grant: Grant, first_asked: Instant },
     /// Take over the IPAddress of the claim's name.
@@ -77,6 +80,9 @@ impl Plan {
             Self::Leave(_) => false,
             Self::Wait { reason, message, protect } => {
                 (*protect && !is_protected(claim)) || !says(waiting_status(claim, reason, message, now))
+            }
+            Self::Hold { reason, message, .. } => {
+                !is_protected(claim) || !says(waiting_status(claim, reason, message, now))
             }
             Self::Publish => !is_protected(claim) || !says(bound_status(claim, now)),
             Self::Create { .. } | Self::TakeOver | Self::Release => true,
@@ -136,14 +142,16 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
 }
 
 /// The plan that follows from the answer of the pool.
-pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -> Plan {
+pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer, now: Timestamp) -> Plan {
     let wait = |reason, message| Plan::Wait { reason, message, protect: true };
     match answer {
         Answer::Granted { grant, first_asked } => Plan::Create { grant, first_asked },
         Answer::Bound => Plan::Publish,
         Answer::TakeOver => Plan::TakeOver,
         Answer::Queued => Plan::Leave(Outcome::WaitingOn("pool")),
-        Answer::Exhausted => wait(reasons::POOL_EXHAUSTED, format!("{pool} has no address left")),
+        Answer::Exhausted => wait(reasons::POOL_EXHAUSTED, exhausted(pool)),
+        Answer::Held(hold) => held(pool, hold, now),
+        Answer::Unrecorded => Plan::Leave(Outcome::WaitingOn("fault")),
         Answer::Refused { message } => wait(reasons::ALLOCATION_FAILED, message),
         // An address stays valid whatever happens to the pool.
         Answer::Unavailable { reason, .. } if claim.address_name().is_some() => {
@@ -151,6 +159,27 @@ pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer) -
         }
         Answer::Unavailable { reason, message } => wait(reason, message),
     }
+}
+
+fn exhausted(pool: &PoolKey) -> String {
+    format!("{pool} has no address left")
+}
+
+/// The plan for a claim that a Fault holds.
+fn held(pool: &PoolKey, Hold { fault, why, until }: Hold, now: Timestamp) -> Plan {
+    let (reason, message) = match why {
+        Why::Exhausted => (reasons::POOL_EXHAUSTED, exhausted(pool)),
+        Why::Slow => {
+            let at = until.unwrap_or(now);
+            (reasons::ALLOCATION_DELAYED, format!("{pool} hands out the address at {at}"))
+        }
+        Why::Conflict(block) => {
+            let address = block.address();
+            (reasons::ALLOCATION_FAILED, format!("address {address} is in use outside of {pool}"))
+        }
+    };
+    let again = until.map(|until| remaining(until, 0, now));
+    Plan::Hold { reason, message: format!("{message} (Fault {fault})"), again }
 }
 
 /// The wait before a claim is tried again whose IPAddress the management API refused: the age of the claim, so each

@@ -178,6 +178,14 @@ impl Allocations {
         }
     }
 
+    /// Sets exactly these addresses aside, so that nobody gets them.
+    pub(crate) fn set_aside(&mut self, blocks: &BTreeSet<Block>) {
+        let Some(space) = &mut self.space else { return };
+        for block in space.set_aside(blocks) {
+            self.unblock(block);
+        }
+    }
+
     /// Puts a claim that waits or has a decision back to its position in the queue.
     fn requeue(&mut self, owner: &Owner) {
         let reinstated = self.change(owner, |entry| {

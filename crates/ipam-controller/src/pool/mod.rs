@@ -28,6 +28,7 @@ pub(crate) use task::PoolTask;
 
 use self::allocations::Allocations;
 use crate::address::Record;
+use crate::fault::{Faults, Subject, Verdict};
 
 /// The number of IPAddresses of one pool that are written at a time.
 const WRITES_MAX: usize = 32;
@@ -78,6 +79,32 @@ impl Pool {
             self.work.notify_one();
         }
         answer
+    }
+
+    /// Asks for an address, unless a Fault holds the claim.
+    pub(crate) fn ask_faults_first(
+        &self,
+        request: Request,
+        faults: &Faults,
+        subject: &Subject,
+        now: Timestamp,
+    ) -> Answer {
+        let mut allocations = self.allocations.lock();
+        if allocations.is_undecided(&request) {
+            let answer = match faults.ask(subject, &self.key, allocations.next(&request), now) {
+                Verdict::Passes => None,
+                Verdict::Unrecorded => Some(Answer::Unrecorded),
+                Verdict::Held(hold) => Some(Answer::Held(hold)),
+            };
+            if let Some(answer) = answer {
+                allocations.withdraw(&request.owner);
+                // The claim may have met a conflict just now.
+                allocations.set_aside(&faults.aside(&self.key, now));
+                return answer;
+            }
+        }
+        drop(allocations);
+        self.ask(request)
     }
 
     /// The claim does not want an address for now.

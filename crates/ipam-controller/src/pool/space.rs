@@ -1,5 +1,6 @@
 //! The addresses or prefixes of one pool, and their owners.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use nephele_api::ipam::PoolKind;
@@ -132,7 +133,7 @@ impl Space {
                     AllocateAddressError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
-                    AllocateAddressError::InUse { address, .. } => {
+                    AllocateAddressError::InUse { address, .. } | AllocateAddressError::SetAside(address) => {
                         Refusal::Taken { by: Block::Address(*address), message: error.to_string() }
                     }
                 })
@@ -154,12 +155,50 @@ impl Space {
                     AllocatePrefixError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
-                    AllocatePrefixError::InUse { prefix, .. } => {
+                    AllocatePrefixError::InUse { prefix, .. } | AllocatePrefixError::SetAside(prefix) => {
                         Refusal::Taken { by: Block::Prefix(*prefix), message: error.to_string() }
                     }
                 })
             }
         }
+    }
+
+    /// The block that `allocate` would return to an owner without one. None if it would return an error.
+    pub(crate) fn next(&self, owner: &Owner, wanted: Option<IpAddr>) -> Option<Block> {
+        match (self, wanted) {
+            (Self::Addresses { pool, .. }, wanted) => pool.next(owner, wanted).ok().map(Block::Address),
+            (Self::Prefixes { pool, .. }, None) => pool.next(owner, None).ok().map(Block::Prefix),
+            (Self::Prefixes { pool, .. }, Some(IpAddr::V6(address))) => {
+                let prefix = Prefix::new(address, pool.layout().allocation_prefix_length());
+                let is_base = prefix.base() == address;
+                pool.next(owner, Some(prefix)).ok().filter(|_| is_base).map(Block::Prefix)
+            }
+            (Self::Prefixes { .. }, Some(IpAddr::V4(_))) => None,
+        }
+    }
+
+    /// Sets exactly these blocks aside, and returns those that were set aside before.
+    pub(crate) fn set_aside(&mut self, blocks: &BTreeSet<Block>) -> Vec<Block> {
+        let before: BTreeSet<Block> = match self {
+            Self::Addresses { pool, .. } => pool.aside().map(Block::Address).collect(),
+            Self::Prefixes { pool, .. } => pool.aside().map(Block::Prefix).collect(),
+        };
+        let back: Vec<Block> = before.difference(blocks).copied().collect();
+        for block in &back {
+            match (&mut *self, block) {
+                (Self::Addresses { pool, .. }, Block::Address(address)) => pool.put_back(*address),
+                (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => pool.put_back(*prefix),
+                (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
+            }
+        }
+        for block in blocks.difference(&before) {
+            match (&mut *self, block) {
+                (Self::Addresses { pool, .. }, Block::Address(address)) => pool.set_aside(*address),
+                (Self::Prefixes { pool, .. }, Block::Prefix(prefix)) => pool.set_aside(*prefix),
+                (Self::Addresses { .. }, Block::Prefix(_)) | (Self::Prefixes { .. }, Block::Address(_)) => {}
+            }
+        }
+        back
     }
 
     /// Records that `owner` has this block.

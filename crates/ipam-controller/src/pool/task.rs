@@ -323,11 +323,13 @@ impl<K: PoolObject> PoolTask<K> {
             if let Some(later) = self.decide_later() {
                 return Ok(Some(later));
             }
-            let chosen = self
-                .pool
-                .allocations
-                .lock()
-                .choose(BATCH_MAX, |request| self.context.wants(&self.pool.key, request));
+            self.set_aside();
+            let key = &self.pool.key;
+            let chosen = self.pool.allocations.lock().choose(
+                BATCH_MAX,
+                |request| self.context.wants(key, request),
+                |request, next| self.context.lets_pass(key, request, next),
+            );
             self.wake_claims();
             if !self.pool.allocations.lock().has_unwritten() {
                 return Ok(None);
@@ -349,6 +351,13 @@ impl<K: PoolObject> PoolTask<K> {
                 return Ok(None);
             }
         }
+    }
+
+    /// Sets those addresses aside that Faults keep from all claims.
+    fn set_aside(&self) {
+        let mut allocations = self.pool.allocations.lock();
+        let aside = self.context.faults.aside(&self.pool.key, self.context.now());
+        allocations.set_aside(&aside);
     }
 
     /// Until when the next decisions wait: for more claims that share the write, or for the IPAddresses of the last

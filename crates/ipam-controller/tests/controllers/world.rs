@@ -48,6 +48,7 @@ pub(crate) fn settings() -> Settings {
         concurrency: NonZeroU16::new(64).expect("not zero"),
         reclaim_orphans: false,
         overlap: OverlapPolicy::Off,
+        seed: "test".into(),
     }
 }
 

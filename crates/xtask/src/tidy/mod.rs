@@ -12,14 +12,15 @@ use anyhow::{Context, bail};
 use crate::{book, codegen, command::capture, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
-const PURE: [(&str, &[&str]); 14] = [
+const PURE: [(&str, &[&str]); 15] = [
     ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     // The two providers communicate only through IPAddressClaims and IPAddresses.
     (
         "nephele-infra",
         &["nephele-ipam", "nephele-ipam-controller", "nephele-runtime-sdk", "nephele-cloud-hooks"],
     ),
-    ("nephele-ipam-controller", &["nephele-cloud", "nephele-engine", "nephele-infra"]),
+    ("nephele-ipam-controller", &["nephele-cloud", "nephele-infra"]),
+    ("nephele-fault", &["nephele-cloud", "nephele-infra", "nephele-ipam"]),
     ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra"]),
     ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     ("nephele-api", &["tokio", "kube-client", "hyper"]),

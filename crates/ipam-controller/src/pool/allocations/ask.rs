@@ -7,8 +7,9 @@ use nephele_ipam::Owner;
 use tokio::time::Instant;
 
 use super::entry::{ClaimState, Decision, Entry, Queued, Request};
-use super::{Allocations, LATE_MAX, Space};
+use super::{Allocations, Block, LATE_MAX, Space};
 use crate::address::Record;
+use crate::fault::Hold;
 use crate::pool::space::Grant;
 
 /// The answer of a pool.
@@ -26,6 +27,10 @@ pub(crate) enum Answer {
     Exhausted,
     /// The claim cannot get an address now, for a reason of its own. It is reconciled when that changes.
     Refused { message: String },
+    /// A Fault holds the claim. It is reconciled when the Fault is gone.
+    Held(Hold),
+    /// A Fault holds the claim, and its status does not say so yet. The claim is reconciled when it does.
+    Unrecorded,
     /// The pool cannot serve any claim now. Its claims are reconciled when that changes.
     Unavailable { reason: &'static str, message: String },
 }
@@ -87,6 +92,24 @@ impl Allocations {
         }
         let exhausted = !self.has_free() && request.wanted.is_none();
         self.enqueue(request, now, exhausted)
+    }
+
+    /// Whether nothing is decided about the address of a claim yet, and nothing is known to be.
+    pub(crate) fn is_undecided(&self, request: &Request) -> bool {
+        let is_serving = self.built && !self.stale && self.closed.is_none() && self.space.is_some();
+        let entry = self.entries.get(&request.owner);
+        let has_decision =
+            entry.and_then(Entry::decision).is_some_and(|decision| decision.request.uid == request.uid);
+        is_serving && entry.is_none_or(|entry| entry.record().is_none()) && !has_decision
+    }
+
+    /// The address that a claim without one would get now.
+    pub(crate) fn next(&self, request: &Request) -> Option<Block> {
+        let has_block = |entry: &Entry| !entry.keys().blocks.is_empty();
+        if self.entries.get(&request.owner).is_some_and(has_block) {
+            return None;
+        }
+        self.space.as_ref().and_then(|space| space.next(&request.owner, request.wanted))
     }
 
     /// Puts a request into the queue, at its earlier position if it had one.

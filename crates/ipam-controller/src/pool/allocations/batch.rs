@@ -14,8 +14,13 @@ use crate::pool::space::Refusal;
 impl Allocations {
     /// Decides on addresses for the claims that wait longest, at most `room`, and returns how many. The decisions have
     /// to be written before the claims get their addresses. `wants` is whether a claim still waits: it may be gone
-    /// without having been withdrawn.
-    pub(crate) fn choose(&mut self, room: usize, wants: impl Fn(&Request) -> bool) -> usize {
+    /// without having been withdrawn. `lets_pass` is whether no Fault keeps an address from a claim.
+    pub(crate) fn choose(
+        &mut self,
+        room: usize,
+        wants: impl Fn(&Request) -> bool,
+        lets_pass: impl Fn(&Request, Block) -> bool,
+    ) -> usize {
         if self.space.is_none() || self.is_stale() || self.closed.is_some() {
             return 0;
         }
@@ -26,14 +31,17 @@ impl Allocations {
             let entry = self.entries.get(&owner);
             let has_address = entry.is_some_and(|entry| entry.address.is_some());
             let request = entry.and_then(|entry| entry.claim.queued()).map(|queued| &queued.request);
-            let wanted = match request {
-                Some(request) if wants(request) => request.wanted,
+            let (wanted, is_held) = match request {
+                Some(request) if wants(request) => {
+                    let next = self.next(request);
+                    (request.wanted, next.is_some_and(|next| !lets_pass(request, next)))
+                }
                 _ => {
                     self.change(&owner, |entry| entry.claim = ClaimState::Idle);
                     continue;
                 }
             };
-            if has_address {
+            if has_address || is_held {
                 self.change(&owner, |entry| entry.claim = ClaimState::Idle);
                 self.wake(&owner);
                 continue;

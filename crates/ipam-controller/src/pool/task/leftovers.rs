@@ -1,5 +1,6 @@
 //! Leftovers of claims: decisions that no claim completes, IPAddresses that are held back, and orphans.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -13,8 +14,12 @@ use tracing::{info, warn};
 
 use super::PoolTask;
 use crate::address::{Record, ReleaseResult, address_of_claim, create, is_answered, release_address};
+use crate::pool::allocations::Allocations;
 use crate::pool::kinds::PoolObject;
-use crate::pool::{PoolKey, remaining};
+use crate::pool::{Block, PoolKey, remaining};
+
+/// Until when Faults hold addresses back, by the names of the claims that had them.
+type Late = BTreeMap<Owner, (Option<Block>, jiff::Timestamp)>;
 
 /// The leftovers that are handled in one step, so that claims do not wait long: each takes up to three requests.
 const LOOKED_AT_MAX: usize = 64;
@@ -43,8 +48,14 @@ impl<K: PoolObject> PoolTask<K> {
         if self.pool.facts().paused {
             return None;
         }
-        let first = self.pool.allocations.lock().held().next().map(|(since, _)| since)?;
-        let left = self.hold_left(first);
+        let late = self.late();
+        let allocations = self.pool.allocations.lock();
+        let left = if late.is_empty() {
+            allocations.held().next().map(|(since, _)| self.hold_left(since))?
+        } else {
+            let left = |(since, owner)| self.hold_left(since).max(self.late_left(&late, owner, &allocations));
+            allocations.held().map(left).min()?
+        };
         // An IPAddress that is due and still exists could not be released, and waits for the next attempt.
         (left > Duration::ZERO || self.leftovers_retry_at.is_none()).then(|| Instant::now() + left)
     }
@@ -56,10 +67,28 @@ impl<K: PoolObject> PoolTask<K> {
         remaining(since, seconds, self.context.now())
     }
 
+    /// Until when Faults hold addresses of this pool back.
+    fn late(&self) -> Late {
+        if self.pool.facts().deleting {
+            return Late::new();
+        }
+        self.context.faults.late(&self.pool.key, self.context.now())
+    }
+
+    fn late_left(&self, late: &Late, owner: &Owner, allocations: &Allocations) -> Duration {
+        let its = late
+            .get(owner)
+            .filter(|(block, _)| *block == allocations.record(owner).and_then(|record| record.block));
+        its.map_or(Duration::ZERO, |(_, until)| remaining(*until, 0, self.context.now()))
+    }
+
     async fn release_held(&self) -> bool {
+        let late = self.late();
         let due: Vec<(Owner, Record)> = {
             let allocations = self.pool.allocations.lock();
             let due = allocations.held().take_while(|(since, _)| self.hold_left(*since).is_zero());
+            let due = due
+                .filter(|(_, owner)| late.is_empty() || self.late_left(&late, owner, &allocations).is_zero());
             due.take(LOOKED_AT_MAX)
                 .filter_map(|(_, owner)| Some((owner.clone(), allocations.record(owner)?.clone())))
                 .collect()

@@ -1,9 +1,12 @@
 //! A model of the management API and of claims, in which every request to create an IPAddress may be answered, refused,
-//! lost or late. In any order of events, no two IPAddresses have the same address.
+//! lost or late, and in which Faults come and go. In any order of events, no two IPAddresses have the same address.
 
 use proptest::prelude::*;
 
+use serde_json::json;
+
 use super::*;
+use crate::fault::{Faults, Release, Subject, Verdict};
 
 const NAMES: usize = 4;
 /// Fewer addresses than names, so that every address is needed again.
@@ -29,6 +32,25 @@ enum Step {
     Sweep,
     /// This many seconds pass.
     Pass(u64),
+    /// A user creates or changes the Fault of this number.
+    Fault(usize),
+    /// A user deletes it.
+    Heal(usize),
+    /// The statuses of all Faults are written.
+    Record,
+}
+
+const FAULTS: usize = 5;
+
+fn fault(number: usize) -> serde_json::Value {
+    let fault = |effect, budget| json!({ "effect": { "addresses": effect }, "budget": budget });
+    match number {
+        0 => fault(json!({ "slow": { "duration": "40s", "jitter": "1" } }), json!({ "probability": "0.5" })),
+        1 => fault(json!({ "exhausted": {} }), json!({ "skip": 1, "count": 2 })),
+        2 => fault(json!({ "conflict": {} }), json!({ "for": "200s" })),
+        3 => fault(json!({ "lateRelease": { "duration": "50s" } }), json!({})),
+        _ => fault(json!({ "conflict": {} }), json!({ "schedule": { "every": "60s", "for": "30s" } })),
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -43,6 +65,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Watch),
         1 => Just(Step::Sweep),
         1 => (1..60_u64).prop_map(Step::Pass),
+        1 => (0..FAULTS).prop_map(Step::Fault),
+        1 => (0..FAULTS).prop_map(Step::Heal),
+        4 => Just(Step::Record),
     ]
 }
 
@@ -66,6 +91,10 @@ struct World {
     now: Instant,
     /// The uid of each claim, and whether its status names its IPAddress.
     claims: [Option<(String, bool)>; NAMES],
+    faults: Faults,
+    /// The time of the wall clock in seconds, and when each claim was created.
+    seconds: u64,
+    created: [u64; NAMES],
     addresses: BTreeMap<Owner, Record>,
     requests: Vec<Request>,
     news: std::collections::VecDeque<News>,
@@ -82,6 +111,9 @@ impl World {
             pool: built(ADDRESSES, &[]),
             now: Instant::now(),
             claims: Default::default(),
+            faults: Faults::new("model"),
+            seconds: 0,
+            created: [0; NAMES],
             addresses: BTreeMap::new(),
             requests: Vec::new(),
             news: std::collections::VecDeque::new(),
@@ -94,14 +126,70 @@ impl World {
         self.count
     }
 
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_second(self.seconds.try_into().expect("small")).expect("in range")
+    }
+
+    fn subject(&self, index: usize, uid: &str) -> Subject {
+        Subject {
+            owner: name(index),
+            uid: uid.into(),
+            created: Timestamp::from_second(self.created[index].try_into().expect("small"))
+                .expect("in range"),
+            has_wish: false,
+            cluster: String::new(),
+            labels: BTreeMap::new(),
+            was_told: false,
+        }
+    }
+
+    /// Decides as the pool's task does. No claim gets an address that a Fault keeps from all.
+    fn choose(&mut self) {
+        let mut pool = mem::take(&mut self.pool);
+        let (faults, now) = (&self.faults, self.wall());
+        let aside = faults.aside(&key(), now);
+        pool.set_aside(&aside);
+        let before: Vec<_> = pool.decisions().map(|(_, decision)| decision.block).collect();
+        let subject = |request: &super::Request| {
+            let index = (0..NAMES).find(|index| name(*index) == request.owner).expect("a name of the model");
+            self.subject(index, &request.uid)
+        };
+        let wants =
+            |request: &super::Request| self.claims.iter().flatten().any(|(uid, _)| **uid == *request.uid);
+        let lets_pass =
+            |request: &super::Request, next| faults.lets_pass(&subject(request), &key(), next, now);
+        pool.choose(BATCH_MAX, wants, lets_pass);
+        let chosen = pool.decisions().map(|(_, decision)| decision.block);
+        let kept: Vec<_> = chosen.filter(|block| !before.contains(block) && aside.contains(block)).collect();
+        assert!(kept.is_empty(), "{kept:?} are in conflict");
+        self.pool = pool;
+    }
+
+    /// The status of the pool is written with what was decided.
+    fn write(&mut self) {
+        self.choose();
+        self.pool.persisted();
+        // The reconcile of a claim that was woken may come at any later time.
+        self.pool.take_woken();
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Claim(index) => self.claim(*index),
             Step::Delete(index) => self.delete(*index),
-            Step::Write(true) => drop(decide(&mut self.pool)),
+            Step::Write(true) => self.write(),
             Step::Write(false) => {
-                self.pool.choose(BATCH_MAX, |_| true);
+                self.choose();
                 self.pool.unchoose();
+            }
+            Step::Fault(number) => {
+                let now = self.wall();
+                self.faults.put("ns", &number.to_string(), fault(*number), now);
+            }
+            Step::Heal(number) => self.faults.take_away("ns", &number.to_string()),
+            Step::Record => {
+                let now = self.wall();
+                self.faults.record(now);
             }
             Step::GiveUp(index) => {
                 if let Some(request) = self.requests.get_mut(*index) {
@@ -121,6 +209,7 @@ impl World {
             Step::Sweep => self.sweep(),
             Step::Pass(seconds) => {
                 self.now += Duration::from_secs(*seconds);
+                self.seconds += seconds;
                 // The API server ends requests after their time limit.
                 self.requests.retain(|request| request.until > self.now);
                 self.pool.expire(self.now);
@@ -131,6 +220,7 @@ impl World {
     fn claim(&mut self, index: usize) {
         if self.claims[index].is_none() {
             self.claims[index] = Some((format!("uid-{}", self.next()), false));
+            self.created[index] = self.seconds;
         }
         let (uid, published) = self.claims[index].clone().expect("created above");
         if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
@@ -144,6 +234,15 @@ impl World {
             wanted: None,
             published,
         };
+        if !published && self.pool.is_undecided(&request) {
+            let (next, now) = (self.pool.next(&request), self.wall());
+            let verdict = self.faults.ask(&self.subject(index, &uid), &key(), next, now);
+            self.pool.set_aside(&self.faults.aside(&key(), now));
+            if verdict != Verdict::Passes {
+                self.pool.withdraw(&name(index));
+                return;
+            }
+        }
         match self.pool.ask(request, self.now) {
             Answer::Granted { grant, .. } => {
                 let until = self.pool.sending(&name(index), &uid, self.now);
@@ -161,7 +260,12 @@ impl World {
                 self.pool.applied(&name(index), record);
                 self.publish(index);
             }
-            Answer::Queued | Answer::Exhausted | Answer::Refused { .. } | Answer::Unavailable { .. } => {}
+            Answer::Queued
+            | Answer::Exhausted
+            | Answer::Refused { .. }
+            | Answer::Held(_)
+            | Answer::Unrecorded
+            | Answer::Unavailable { .. } => {}
         }
     }
 
@@ -212,6 +316,22 @@ impl World {
         if self.pool.allocation(&name(index), &uid) == Allocation::BeingWritten {
             return;
         }
+        let its_own =
+            self.addresses.get(&name(index)).filter(|record| record.claim_uid.as_deref() == Some(&*uid));
+        if let Some(record) = its_own.cloned() {
+            let now = self.wall();
+            match self.faults.release(&self.subject(index, &uid), &key(), record.block, now, now) {
+                Release::Now => {}
+                Release::Unrecorded => return,
+                Release::At(_) => {
+                    let version = self.next();
+                    let held = Record { version, claim_uid: None, deleted_at: Some(now), ..record };
+                    self.addresses.insert(name(index), held.clone());
+                    self.news.push_back(News::Applied(name(index), held.clone()));
+                    self.pool.applied(&name(index), held);
+                }
+            }
+        }
         self.delete_address(&name(index), Some(&uid));
         self.pool.drop_decision(&name(index), &uid);
         self.claims[index] = None;
@@ -250,6 +370,11 @@ impl World {
                 None => self.pool.drop_decision(&owner, &uid),
             }
             self.pool.forget_expired(&owner, &uid);
+        }
+        let (late, now) = (self.faults.late(&key(), self.wall()), self.wall());
+        let held: Vec<Owner> = self.pool.held().map(|(_, owner)| owner.clone()).collect();
+        for owner in held.into_iter().filter(|owner| late.get(owner).is_none_or(|(_, until)| *until <= now)) {
+            self.delete_address(&owner, None);
         }
         for owner in self.pool.take_suspects(64) {
             let Some(record) = self.pool.record(&owner).cloned() else { continue };
@@ -296,6 +421,22 @@ proptest! {
             world.step(&step);
             world.check()?;
         }
+        // When all Faults are gone, a claim waits only if no address is free.
+        for number in 0..FAULTS {
+            world.step(&Step::Heal(number));
+        }
+        world.step(&Step::Sweep);
+        for _ in 0..2 {
+            for index in (0..NAMES).filter(|index| world.claims[*index].is_some()).collect::<Vec<_>>() {
+                world.claim(index);
+            }
+            world.step(&Step::Write(true));
+            while !world.requests.is_empty() {
+                world.step(&Step::Arrive(0));
+            }
+            world.check()?;
+        }
+        prop_assert!(world.pool.waiting() == 0 || world.pool.counts().free == 0, "{:?}", world.pool.counts());
         let here = |owner: &Owner| (0..NAMES).any(|index| name(index) == *owner && world.claims[index].is_some());
         let reserved: Vec<_> = world.pool.decisions().filter(|(owner, _)| !here(owner)).collect();
         prop_assert!(reserved.is_empty(), "{reserved:?}");

@@ -1,0 +1,565 @@
+//! All Faults of addresses, and what each has decided about claims. Plain data without a client, a clock or a lock.
+//!
+//! ```text
+//!  ask ──▶ each Fault of the namespace, in order of their names
+//!            │ decided before: spared, hit, or hit and over
+//!            ▼ not decided: matches? ▶ active? ▶ skipped enough? ▶ draw
+//!          hit ──▶ Unrecorded ──the status of the Fault lists it──▶ Held ──until──▶ the next Fault
+//!          spared ─────────────────────────────────────────────────────────────▶ the next Fault ──▶ Passes
+//! ```
+//!
+//! A claim notices a hit only after the status of the Fault lists it, so that the next process decides the same.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultHit};
+use nephele_engine::{FaultPhase, FaultRecord, Seed, SimTime};
+use nephele_fault::Progress;
+use nephele_ipam::Owner;
+
+use super::spec::{AddressFault, Effect};
+use crate::pool::{Block, PoolKey};
+
+/// How long a claim waits that has met a conflict, before it gets another address.
+pub(super) const CONFLICT_LASTS: Duration = Duration::from_secs(5);
+
+/// The hits that are kept of each Fault.
+const HITS_KEPT: usize = 10;
+
+/// The namespace and name of a Fault.
+pub(super) type FaultId = (String, String);
+
+/// A claim, as Faults see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) owner: Owner,
+    pub(crate) uid: Box<str>,
+    pub(crate) created: Timestamp,
+    /// The address that it asks for is given.
+    pub(crate) has_wish: bool,
+    /// The name of its Cluster, empty if it has none, and the Cluster's labels.
+    pub(crate) cluster: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Whether its status shows that its pool was asked, so that Faults of that time have decided.
+    pub(crate) was_told: bool,
+}
+
+/// What Faults say to a claim that wants an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passes,
+    /// It is hit, and waits until the status of the Fault says so.
+    Unrecorded,
+    Held(Hold),
+}
+
+/// Why a Fault holds a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) fault: String,
+    pub(crate) why: Why,
+    /// None if it ends with the Fault.
+    pub(crate) until: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Slow,
+    Exhausted,
+    Conflict(Block),
+}
+
+/// What Faults say to a claim that gives its address back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    Now,
+    /// It is hit, and waits until the status of the Fault says so.
+    Unrecorded,
+    /// The address is free at this time, or when the Fault is gone.
+    At(Timestamp),
+}
+
+/// The name and the uid of a claim in the namespace of the Fault.
+pub(super) type ClaimKey = (String, Box<str>);
+
+/// A claim that a Fault has hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) pool: PoolKey,
+    /// The address that nobody gets.
+    pub(super) block: Option<Block>,
+    pub(super) until: Option<Timestamp>,
+    /// Whether the status of the Fault lists it.
+    pub(super) recorded: bool,
+}
+
+/// What the status of a Fault says that it has done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct History {
+    pub(super) began: Option<Timestamp>,
+    pub(super) matched: u64,
+    pub(super) hits: u64,
+    pub(super) windows: u64,
+    pub(super) claims: BTreeMap<ClaimKey, Hit>,
+}
+
+/// A Fault, as its object describes it.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    pub(super) uid: String,
+    pub(super) fault: AddressFault,
+    /// A paused Fault goes on with what it has hit, and decides about nothing new.
+    pub(super) paused: bool,
+}
+
+/// What is known of a claim that a Fault has decided about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Gone,
+    Waiting,
+    Bound,
+}
+
+/// Every Fault. Bounded by the Faults and the claims that exist.
+#[derive(Debug)]
+pub(super) struct Board {
+    seed: Seed,
+    faults: BTreeMap<FaultId, State>,
+    /// Faults whose status has to change.
+    changed: BTreeSet<FaultId>,
+}
+
+#[derive(Debug)]
+struct State {
+    described: Described,
+    record: FaultRecord,
+    hits: BTreeMap<ClaimKey, Hit>,
+    spared: BTreeSet<ClaimKey>,
+    /// The newest first.
+    last_hits: VecDeque<FaultHit>,
+    /// Whether an earlier process had it, and decided about claims of that time.
+    came_back: bool,
+    /// When this process got it.
+    since: Timestamp,
+}
+
+/// What the status of a Fault has to say.
+#[derive(Clone, Debug)]
+pub(super) struct Observation {
+    pub(super) progress: Progress,
+    pub(super) hits: BTreeMap<ClaimKey, Hit>,
+    /// When something changes by itself.
+    pub(super) next: Option<Timestamp>,
+}
+
+pub(super) fn sim(time: Timestamp) -> SimTime {
+    SimTime::from_millis(u64::try_from(time.as_millisecond()).unwrap_or_default())
+}
+
+fn wall(time: SimTime) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(time.as_millis()).ok()?).ok()
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn key(subject: &Subject) -> ClaimKey {
+    (subject.owner.name().to_owned(), subject.uid.clone())
+}
+
+impl Board {
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { seed, faults: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// A Fault exists, or its spec has changed. `history` is for one that this process does not know. Returns whether
+    /// claims and pools may have new answers.
+    pub(super) fn put(
+        &mut self,
+        id: &FaultId,
+        described: Described,
+        history: History,
+        now: Timestamp,
+    ) -> bool {
+        match self.faults.get_mut(id).filter(|state| state.described.uid == described.uid) {
+            None => {
+                let History { began, matched, hits, windows, claims } = history;
+                let began = began.unwrap_or(now);
+                let record = FaultRecord { began: sim(began), matched, hits, windows };
+                let state = State {
+                    described,
+                    came_back: matched > 0,
+                    record,
+                    hits: claims,
+                    spared: BTreeSet::new(),
+                    last_hits: VecDeque::new(),
+                    since: now,
+                };
+                self.faults.insert(id.clone(), state);
+                true
+            }
+            Some(state) => {
+                let before = std::mem::replace(&mut state.described, described);
+                let (before, after) = (&before, &state.described);
+                if before.fault.effect != after.fault.effect {
+                    state.hits.clear();
+                    state.spared.clear();
+                } else if before.fault != after.fault {
+                    state.spared.clear();
+                }
+                before.fault != after.fault || before.paused != after.paused
+            }
+        }
+    }
+
+    /// A Fault is gone, or is one of addresses no more. Returns whether it was known.
+    pub(super) fn remove(&mut self, id: &FaultId) -> bool {
+        self.changed.remove(id);
+        self.faults.remove(id).is_some()
+    }
+
+    /// Every Fault that is known.
+    pub(super) fn ids(&self) -> Vec<FaultId> {
+        self.faults.keys().cloned().collect()
+    }
+
+    /// Time has passed for a Fault: begins a window, ends one, and forgets hits that are over and claims that are gone.
+    /// Returns whether claims and pools may have new answers.
+    pub(super) fn tick(
+        &mut self,
+        id: &FaultId,
+        now: Timestamp,
+        presence: impl Fn(&Owner, &str) -> Presence,
+    ) -> bool {
+        let Some(state) = self.faults.get_mut(id) else { return false };
+        let mut has_changed = state.turn(now);
+        let effect = state.described.fault.effect;
+        let owner = |name: &str| Owner::new(&id.0, name);
+        let before = state.hits.len();
+        state.hits.retain(|(name, uid), hit| match effect {
+            Effect::Slow { .. } | Effect::Exhausted => {
+                hit.until.is_none_or(|until| until > now) && presence(&owner(name), uid) == Presence::Waiting
+            }
+            // The address stays with the Fault, whatever becomes of the claim.
+            Effect::Conflict => true,
+            Effect::LateRelease(_) => hit.until.is_none_or(|until| until > now),
+        });
+        state.spared.retain(|(name, uid)| match presence(&owner(name), uid) {
+            Presence::Waiting => true,
+            Presence::Bound => matches!(effect, Effect::LateRelease(_)),
+            Presence::Gone => false,
+        });
+        has_changed |= state.hits.len() != before;
+        has_changed
+    }
+
+    /// Decides about a claim that wants an address. `next` is the address that it would get now.
+    pub(super) fn ask(
+        &mut self,
+        subject: &Subject,
+        pool: &PoolKey,
+        next: Option<Block>,
+        now: Timestamp,
+    ) -> Verdict {
+        let Self { seed, faults, changed } = self;
+        for (id, state) in of_namespace(faults, subject.owner.namespace()) {
+            match state.answer(id, subject, pool, next, seed, now) {
+                Answer::NextFault => {}
+                Answer::Verdict(verdict) => return verdict,
+                Answer::Undecided { until, block } => {
+                    changed.insert(id.clone());
+                    if state.decide(id, subject, seed, now) {
+                        let hit = Hit { pool: pool.clone(), block, until, recorded: false };
+                        state.hits.insert(key(subject), hit);
+                        return Verdict::Unrecorded;
+                    }
+                    state.spared.insert(key(subject));
+                }
+            }
+        }
+        Verdict::Passes
+    }
+
+    /// Whether a claim can get this address now. If not, it has to ask.
+    pub(super) fn lets_pass(&self, subject: &Subject, pool: &PoolKey, next: Block, now: Timestamp) -> bool {
+        let mut faults =
+            self.faults.iter().filter(|((namespace, _), _)| namespace == subject.owner.namespace());
+        faults.all(|(id, state)| {
+            matches!(state.answer(id, subject, pool, Some(next), &self.seed, now), Answer::NextFault)
+        })
+    }
+
+    /// Decides about a claim that gives its address back.
+    pub(super) fn release(
+        &mut self,
+        subject: &Subject,
+        pool: &PoolKey,
+        block: Option<Block>,
+        released_at: Timestamp,
+        now: Timestamp,
+    ) -> Release {
+        let Self { seed, faults, changed } = self;
+        for (id, state) in of_namespace(faults, subject.owner.namespace()) {
+            let Effect::LateRelease(duration) = state.described.fault.effect else { continue };
+            if !state.is_in_force(now) || !state.fits(subject, pool) {
+                continue;
+            }
+            if let Some(hit) = state.hits.get(&key(subject)) {
+                match hit.until.filter(|until| *until > now) {
+                    Some(_) if !hit.recorded => return Release::Unrecorded,
+                    Some(until) => return Release::At(until),
+                    None => continue,
+                }
+            }
+            let until = later(released_at, duration);
+            if until <= now || !state.can_decide(subject, now) {
+                continue;
+            }
+            changed.insert(id.clone());
+            if state.decide(id, subject, seed, now) {
+                let hit = Hit { pool: pool.clone(), block, until: Some(until), recorded: false };
+                state.hits.insert(key(subject), hit);
+                return Release::Unrecorded;
+            }
+            state.spared.insert(key(subject));
+        }
+        Release::Now
+    }
+
+    /// Until when addresses of a pool are held back after their claims, by the names of the claims.
+    pub(super) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
+        let late = |state: &&State| matches!(state.described.fault.effect, Effect::LateRelease(_));
+        let held = self.hits_of(pool, now, late);
+        held.filter_map(|(owner, hit)| Some((owner, (hit.block, hit.until?)))).collect()
+    }
+
+    /// The addresses of a pool that nobody gets.
+    pub(super) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
+        let in_conflict = |state: &&State| state.described.fault.effect == Effect::Conflict;
+        self.hits_of(pool, now, in_conflict).filter_map(|(_, hit)| hit.block).collect()
+    }
+
+    fn hits_of<'a>(
+        &'a self,
+        pool: &'a PoolKey,
+        now: Timestamp,
+        wanted: impl Fn(&&State) -> bool + 'a,
+    ) -> impl Iterator<Item = (Owner, &'a Hit)> {
+        let faults = self.faults.iter().filter(move |(_, state)| wanted(state) && state.is_in_force(now));
+        let hits = faults.flat_map(|((namespace, _), state)| {
+            state.hits.iter().map(move |((name, _), hit)| (Owner::new(namespace, name), hit))
+        });
+        hits.filter(move |(_, hit)| hit.pool == *pool)
+    }
+
+    /// A claim has its address, or is gone.
+    pub(super) fn left(&mut self, owner: &Owner, uid: &str) {
+        let Self { faults, changed, .. } = self;
+        for (id, state) in of_namespace(faults, owner.namespace()) {
+            if matches!(state.described.fault.effect, Effect::LateRelease(_) | Effect::Conflict) {
+                continue;
+            }
+            let key = (owner.name().to_owned(), uid.into());
+            state.spared.remove(&key);
+            if state.hits.remove(&key).is_some() {
+                changed.insert(id.clone());
+            }
+        }
+    }
+
+    /// A Fault whose status has to change.
+    pub(super) fn take_changed(&mut self) -> Option<FaultId> {
+        self.changed.pop_first()
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    pub(super) fn observe(&self, id: &FaultId, now: Timestamp) -> Option<Observation> {
+        let state = self.faults.get(id)?;
+        let State { described, record, hits, last_hits, .. } = state;
+        let progress = Progress {
+            phase: described.fault.budget.phase(record, sim(now)),
+            began: wall(record.began)?,
+            matched: record.matched,
+            hits: record.hits,
+            windows: record.windows,
+            last_hits: last_hits.iter().cloned().collect(),
+        };
+        let change = described.fault.budget.next_change(record, sim(now)).and_then(wall);
+        let ends = hits.values().filter_map(|hit| hit.until);
+        let next = ends.chain(change).filter(|at| *at > now).min();
+        Some(Observation { progress, hits: hits.clone(), next })
+    }
+
+    /// The status of a Fault lists these claims. Returns those for which that is new.
+    pub(super) fn recorded(&mut self, id: &FaultId, listed: &BTreeMap<ClaimKey, Hit>) -> Vec<Owner> {
+        let Some(state) = self.faults.get_mut(id) else { return Vec::new() };
+        let is_new = |(key, hit): &(&ClaimKey, &mut Hit)| !hit.recorded && listed.contains_key(*key);
+        let recorded = state.hits.iter_mut().filter(is_new).map(|((name, _), hit)| {
+            hit.recorded = true;
+            Owner::new(&id.0, name)
+        });
+        recorded.collect()
+    }
+}
+
+fn of_namespace<'a>(
+    faults: &'a mut BTreeMap<FaultId, State>,
+    namespace: &str,
+) -> impl Iterator<Item = (&'a FaultId, &'a mut State)> {
+    let first = (namespace.to_owned(), String::new());
+    let namespace = namespace.to_owned();
+    faults.range_mut(first..).take_while(move |((of, _), _)| *of == namespace)
+}
+
+/// What one Fault says to a claim that wants an address.
+enum Answer {
+    /// It does not hold the claim.
+    NextFault,
+    Verdict(Verdict),
+    /// It has to decide. If it hits the claim, the hit ends at this time and is about this address.
+    Undecided {
+        until: Option<Timestamp>,
+        block: Option<Block>,
+    },
+}
+
+impl State {
+    fn is_in_force(&self, now: Timestamp) -> bool {
+        let Self { described, record, .. } = self;
+        let budget = &described.fault.budget;
+        // A window that has begun is in force as soon as the hits of the one before are forgotten.
+        budget.is_in_force(record.began, sim(now))
+            && budget.window(record.began, sim(now)).number == record.windows
+    }
+
+    /// Forgets what a window that is over has hit. Returns whether that is new.
+    fn turn(&mut self, now: Timestamp) -> bool {
+        let Self { described, record, .. } = self;
+        let budget = &described.fault.budget;
+        let window = budget.window(record.began, sim(now));
+        let is_new = window.number != record.windows;
+        if !is_new && budget.is_in_force(record.began, sim(now)) {
+            return false;
+        }
+        record.windows = window.number;
+        self.came_back &= !is_new;
+        let had_hits = !self.hits.is_empty();
+        self.hits.clear();
+        self.spared.clear();
+        is_new || had_hits
+    }
+
+    fn fits(&self, subject: &Subject, pool: &PoolKey) -> bool {
+        let AddressFault { pools, clusters, .. } = &self.described.fault;
+        (pools.is_empty() || pools.contains(&pool.name)) && clusters.fits(&subject.labels)
+    }
+
+    fn answer(
+        &self,
+        id: &FaultId,
+        subject: &Subject,
+        pool: &PoolKey,
+        next: Option<Block>,
+        seed: &Seed,
+        now: Timestamp,
+    ) -> Answer {
+        let is_late = matches!(self.described.fault.effect, Effect::LateRelease(_));
+        if is_late || !self.is_in_force(now) || !self.fits(subject, pool) {
+            return Answer::NextFault;
+        }
+        if let Some(hit) = self.hits.get(&key(subject)) {
+            let is_over = hit.until.is_some_and(|until| until <= now);
+            return match (is_over, hit.recorded) {
+                (true, _) => Answer::NextFault,
+                (false, false) => Answer::Verdict(Verdict::Unrecorded),
+                (false, true) => self.hold(id, hit).map_or(Answer::NextFault, Answer::Verdict),
+            };
+        }
+        if !self.can_decide(subject, now) {
+            return Answer::NextFault;
+        }
+        match self.described.fault.effect {
+            Effect::Slow { base, jitter } => {
+                let (namespace, name) = id;
+                let drawn = seed.fraction(&["address-delay", namespace, name, subject.owner.name()], 0);
+                let until = later(subject.created, base.saturating_add(base.mul_f64(jitter * drawn)));
+                // An older claim is not hit.
+                if until <= now {
+                    return Answer::NextFault;
+                }
+                Answer::Undecided { until: Some(until), block: None }
+            }
+            Effect::Exhausted => Answer::Undecided { until: None, block: None },
+            Effect::Conflict => match next {
+                None => Answer::NextFault,
+                // No other address would do.
+                Some(_) if subject.has_wish => Answer::Undecided { until: None, block: next },
+                Some(_) => Answer::Undecided { until: Some(later(now, CONFLICT_LASTS)), block: next },
+            },
+            Effect::LateRelease(_) => Answer::NextFault,
+        }
+    }
+
+    fn hold(&self, (_, fault): &FaultId, hit: &Hit) -> Option<Verdict> {
+        let why = match self.described.fault.effect {
+            Effect::Slow { .. } => Why::Slow,
+            Effect::Exhausted => Why::Exhausted,
+            Effect::Conflict => Why::Conflict(hit.block?),
+            Effect::LateRelease(_) => return None,
+        };
+        Some(Verdict::Held(Hold { fault: fault.clone(), why, until: hit.until }))
+    }
+
+    /// Whether it may hit a claim about which it has not decided yet.
+    fn can_decide(&self, subject: &Subject, now: Timestamp) -> bool {
+        let Self { described: Described { fault, paused, .. }, record, .. } = self;
+        // The list in the status has to be complete: without it, the addresses would be free after a restart.
+        let is_full = matches!(fault.effect, Effect::Conflict | Effect::LateRelease(_))
+            && self.hits.len() >= AFFECTED_MAX;
+        !paused
+            && !is_full
+            && fault.budget.phase(record, sim(now)) == FaultPhase::Active
+            && !self.spared.contains(&key(subject))
+    }
+
+    /// Decides whether it hits a claim.
+    fn decide(&mut self, id: &FaultId, subject: &Subject, seed: &Seed, now: Timestamp) -> bool {
+        let budget = &self.described.fault.budget;
+        let (namespace, name) = id;
+        let drawn = seed.fraction(&["address", namespace, name, subject.owner.name()], self.record.windows);
+        let is_drawn = drawn < budget.probability.probability();
+        if self.came_back && subject.was_told && subject.created <= self.since {
+            // An earlier process decided, and the list of what was hit may be cut. Without a number to count to, the
+            // decision is the same again.
+            return is_drawn && budget.skip == 0 && budget.count.is_none();
+        }
+        self.record.matched += 1;
+        let is_hit = is_drawn && self.record.matched > budget.skip;
+        if is_hit {
+            self.record.hits += 1;
+            let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+            self.last_hits.truncate(HITS_KEPT - 1);
+            self.last_hits.push_front(FaultHit {
+                time: Some(Time(seconds)),
+                cluster: subject.cluster.clone(),
+                claim: subject.owner.name().to_owned(),
+                ..FaultHit::default()
+            });
+        }
+        is_hit
+    }
+}
+
+#[cfg(test)]
+mod tests;

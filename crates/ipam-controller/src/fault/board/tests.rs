@@ -1,0 +1,270 @@
+use nephele_api::ipam::PoolKind;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+fn pool() -> PoolKey {
+    PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: "p".into() }
+}
+
+fn block(last: u8) -> Block {
+    Block::Address([10, 0, 0, last].into())
+}
+
+fn id(name: &str) -> FaultId {
+    ("ns".to_owned(), name.to_owned())
+}
+
+fn claim(name: &str) -> Subject {
+    Subject {
+        owner: Owner::new("ns", name),
+        uid: format!("uid-{name}").into(),
+        created: at(100),
+        has_wish: false,
+        cluster: "c".into(),
+        labels: BTreeMap::new(),
+        was_told: false,
+    }
+}
+
+fn described(matches: &Value, effect: &Value, budget: &Value) -> Described {
+    let spec = json!({ "match": matches, "effect": { "addresses": effect }, "budget": budget });
+    let spec = serde_json::from_value(spec).expect("readable");
+    Described { uid: "u".into(), fault: super::super::spec::read(&spec).expect("valid"), paused: false }
+}
+
+/// A board with one Fault that began at 100.
+fn board(effect: &Value, budget: &Value) -> Board {
+    let mut board = Board::new(Seed::new("s"));
+    put(&mut board, "f", described(&json!({}), effect, budget), History::default(), 100);
+    board
+}
+
+fn put(board: &mut Board, name: &str, described: Described, history: History, second: i64) -> bool {
+    let is_news = board.put(&id(name), described, history, at(second));
+    board.tick(&id(name), at(second), |_, _| Presence::Waiting) || is_news
+}
+
+/// The status of the Fault is written. Returns the claims for which that is news.
+fn record(board: &mut Board, name: &str, second: i64) -> Vec<String> {
+    let seen = board.observe(&id(name), at(second)).expect("it is known");
+    board.recorded(&id(name), &seen.hits).iter().map(|owner| owner.name().to_owned()).collect()
+}
+
+/// What the next process reads from the status of the Fault.
+fn read_back(board: &Board, name: &str, second: i64) -> History {
+    let Observation { progress, hits, .. } = board.observe(&id(name), at(second)).expect("it is known");
+    let recorded = hits.into_iter().filter(|(_, hit)| hit.recorded);
+    History {
+        began: Some(progress.began),
+        matched: progress.matched,
+        hits: progress.hits,
+        windows: progress.windows,
+        claims: recorded.collect(),
+    }
+}
+
+fn ask(board: &mut Board, name: &str, second: i64) -> Verdict {
+    board.ask(&claim(name), &pool(), Some(block(1)), at(second))
+}
+
+fn held(why: Why, until: Option<i64>) -> Verdict {
+    Verdict::Held(Hold { fault: "f".into(), why, until: until.map(at) })
+}
+
+#[test]
+fn a_claim_notices_a_hit_only_after_the_status_lists_it() {
+    let mut board = board(&json!({ "exhausted": {} }), &json!({}));
+    assert_eq!(ask(&mut board, "a", 101), Verdict::Unrecorded);
+    assert_eq!(ask(&mut board, "a", 102), Verdict::Unrecorded);
+    assert_eq!(board.take_changed(), Some(id("f")));
+    assert_eq!(record(&mut board, "f", 103), ["a"]);
+    assert_eq!(record(&mut board, "f", 103), [""; 0]);
+    assert_eq!(ask(&mut board, "a", 104), held(Why::Exhausted, None));
+    let seen = board.observe(&id("f"), at(104)).expect("it is known").progress;
+    assert_eq!((seen.matched, seen.hits, seen.last_hits.len()), (1, 1, 1));
+    assert!(board.remove(&id("f")));
+    assert_eq!(ask(&mut board, "a", 105), Verdict::Passes);
+}
+
+#[test]
+fn a_slow_claim_waits_from_its_creation_whatever_restarts() {
+    let slow = json!({ "slow": { "duration": "30s" } });
+    let mut first = board(&slow, &json!({}));
+    assert_eq!(ask(&mut first, "a", 110), Verdict::Unrecorded);
+    record(&mut first, "f", 110);
+    let mut second = Board::new(Seed::new("s"));
+    put(&mut second, "f", described(&json!({}), &slow, &json!({})), read_back(&first, "f", 111), 120);
+    for board in [&mut first, &mut second] {
+        assert_eq!(ask(board, "a", 129), held(Why::Slow, Some(130)));
+        assert_eq!(ask(board, "a", 130), Verdict::Passes);
+        // A claim that is old enough is not hit.
+        assert_eq!(ask(board, "b", 130), Verdict::Passes);
+        assert_eq!(board.observe(&id("f"), at(130)).expect("it is known").progress.matched, 1);
+    }
+}
+
+#[test]
+fn a_conflict_keeps_its_address_from_all_and_its_claim_for_a_while() {
+    let mut board = board(&json!({ "conflict": {} }), &json!({ "count": 1 }));
+    assert_eq!(board.ask(&claim("a"), &pool(), None, at(101)), Verdict::Passes);
+    assert_eq!(ask(&mut board, "a", 101), Verdict::Unrecorded);
+    assert_eq!(board.aside(&pool(), at(101)), BTreeSet::from([block(1)]));
+    record(&mut board, "f", 101);
+    assert_eq!(ask(&mut board, "a", 102), held(Why::Conflict(block(1)), Some(106)));
+    assert!(!board.lets_pass(&claim("a"), &pool(), block(2), at(102)));
+    assert!(board.lets_pass(&claim("a"), &pool(), block(2), at(106)));
+    assert_eq!(board.ask(&claim("a"), &pool(), Some(block(2)), at(106)), Verdict::Passes);
+    // The claim is gone, and the address stays with the Fault.
+    board.tick(&id("f"), at(107), |_, _| Presence::Gone);
+    assert_eq!(board.aside(&pool(), at(107)), BTreeSet::from([block(1)]));
+    assert_eq!(board.ask(&claim("b"), &pool(), Some(block(2)), at(107)), Verdict::Passes);
+    board.remove(&id("f"));
+    assert_eq!(board.aside(&pool(), at(107)), BTreeSet::new());
+}
+
+#[test]
+fn a_claim_with_a_wish_waits_until_the_conflict_is_gone() {
+    let mut board = board(&json!({ "conflict": {} }), &json!({ "for": "60s" }));
+    let wishing = Subject { has_wish: true, ..claim("a") };
+    assert_eq!(board.ask(&wishing, &pool(), Some(block(9)), at(101)), Verdict::Unrecorded);
+    record(&mut board, "f", 101);
+    let answer = |board: &mut Board, second| board.ask(&wishing, &pool(), None, at(second));
+    assert_eq!(answer(&mut board, 159), held(Why::Conflict(block(9)), None));
+    assert_eq!(answer(&mut board, 160), Verdict::Passes);
+}
+
+#[test]
+fn an_address_is_released_late_and_at_once_when_the_fault_is_gone() {
+    let mut board = board(&json!({ "lateRelease": { "duration": "30s" } }), &json!({ "count": 1 }));
+    assert_eq!(ask(&mut board, "a", 101), Verdict::Passes);
+    let release = |board: &mut Board, name: &str, second| {
+        board.release(&claim(name), &pool(), Some(block(1)), at(110), at(second))
+    };
+    assert_eq!(release(&mut board, "a", 110), Release::Unrecorded);
+    record(&mut board, "f", 110);
+    assert_eq!(release(&mut board, "a", 111), Release::At(at(140)));
+    assert_eq!(release(&mut board, "b", 111), Release::Now);
+    let late = BTreeMap::from([(Owner::new("ns", "a"), (Some(block(1)), at(140)))]);
+    assert_eq!(board.late(&pool(), at(139)), late);
+    assert_eq!(board.observe(&id("f"), at(139)).expect("it is known").next, Some(at(140)));
+    assert!(board.tick(&id("f"), at(140), |_, _| Presence::Gone));
+    assert_eq!(board.late(&pool(), at(140)), BTreeMap::new());
+}
+
+#[test]
+fn a_claim_has_to_fit_the_pool_the_labels_and_the_namespace() {
+    let matches = json!({ "pools": ["p"], "clusterSelector": { "matchLabels": { "team": "blue" } } });
+    let mut board = Board::new(Seed::new("s"));
+    put(
+        &mut board,
+        "f",
+        described(&matches, &json!({ "exhausted": {} }), &json!({})),
+        History::default(),
+        100,
+    );
+    let blue = Subject { labels: [("team".to_owned(), "blue".to_owned())].into(), ..claim("a") };
+    let other_pool = PoolKey { name: "q".into(), ..pool() };
+    let elsewhere = Subject { owner: Owner::new("other", "a"), ..blue.clone() };
+    for (subject, pool) in [(&claim("a"), &pool()), (&blue, &other_pool), (&elsewhere, &pool())] {
+        assert_eq!(board.ask(subject, pool, Some(block(1)), at(101)), Verdict::Passes);
+    }
+    assert_eq!(board.observe(&id("f"), at(101)).expect("it is known").progress.matched, 0);
+    assert_eq!(board.ask(&blue, &pool(), Some(block(1)), at(101)), Verdict::Unrecorded);
+}
+
+#[test]
+fn skip_and_count_say_which_claims_are_hit_also_after_a_restart() {
+    let (effect, budget) = (json!({ "exhausted": {} }), json!({ "skip": 1, "count": 1 }));
+    let mut first = board(&effect, &budget);
+    assert_eq!(
+        ["a", "b", "c"].map(|name| ask(&mut first, name, 101) == Verdict::Passes),
+        [true, false, true]
+    );
+    record(&mut first, "f", 101);
+    let mut second = Board::new(Seed::new("s"));
+    put(&mut second, "f", described(&json!({}), &effect, &budget), read_back(&first, "f", 102), 110);
+    for board in [&mut first, &mut second] {
+        let told = |name: &str| Subject { was_told: true, ..claim(name) };
+        let passes = ["a", "b", "c"].map(|name| board.lets_pass(&told(name), &pool(), block(1), at(111)));
+        assert_eq!(passes, [true, false, true]);
+        assert_eq!(
+            board.observe(&id("f"), at(111)).expect("it is known").progress.phase,
+            FaultPhase::Exhausted
+        );
+    }
+}
+
+#[test]
+fn each_window_decides_anew_and_what_is_between_them_is_healed() {
+    let schedule = json!({ "count": 2, "schedule": { "every": "60s", "for": "10s" } });
+    let mut board = board(&json!({ "exhausted": {} }), &schedule);
+    ask(&mut board, "a", 101);
+    record(&mut board, "f", 101);
+    assert_eq!(ask(&mut board, "a", 109), held(Why::Exhausted, None));
+    // Also before anybody has noticed that the window is over.
+    assert_eq!(ask(&mut board, "a", 110), Verdict::Passes);
+    assert_eq!(board.observe(&id("f"), at(110)).expect("it is known").next, Some(at(160)));
+    assert!(board.tick(&id("f"), at(110), |_, _| Presence::Waiting));
+    assert!(board.tick(&id("f"), at(160), |_, _| Presence::Waiting));
+    assert_eq!(ask(&mut board, "b", 161), Verdict::Unrecorded);
+    let seen = board.observe(&id("f"), at(161)).expect("it is known").progress;
+    assert_eq!((seen.windows, seen.hits, seen.phase), (2, 2, FaultPhase::Exhausted));
+}
+
+#[test]
+fn a_paused_fault_decides_about_nothing_new() {
+    let mut board = board(&json!({ "exhausted": {} }), &json!({}));
+    ask(&mut board, "a", 101);
+    record(&mut board, "f", 101);
+    let paused = Described { paused: true, ..described(&json!({}), &json!({ "exhausted": {} }), &json!({})) };
+    assert!(put(&mut board, "f", paused, History::default(), 102));
+    assert_eq!(ask(&mut board, "a", 103), held(Why::Exhausted, None));
+    assert_eq!(ask(&mut board, "b", 103), Verdict::Passes);
+}
+
+#[test]
+fn the_first_fault_by_name_that_hits_decides() {
+    let mut board = board(&json!({ "exhausted": {} }), &json!({ "skip": 5 }));
+    let slow = described(&json!({}), &json!({ "slow": { "duration": "1h" } }), &json!({}));
+    put(&mut board, "g", slow, History::default(), 100);
+    put(
+        &mut board,
+        "h",
+        described(&json!({}), &json!({ "exhausted": {} }), &json!({})),
+        History::default(),
+        100,
+    );
+    assert_eq!(ask(&mut board, "a", 101), Verdict::Unrecorded);
+    record(&mut board, "g", 101);
+    let hold = Hold { fault: "g".into(), why: Why::Slow, until: Some(at(3700)) };
+    assert_eq!(ask(&mut board, "a", 102), Verdict::Held(hold));
+    let matched = |name: &str| board.observe(&id(name), at(102)).expect("it is known").progress.matched;
+    assert_eq!([matched("f"), matched("g"), matched("h")], [1, 1, 0]);
+}
+
+#[test]
+fn a_draw_depends_on_the_names_alone() {
+    let budget = json!({ "probability": "0.5" });
+    let hits = |order: &mut dyn Iterator<Item = usize>| {
+        let mut board = board(&json!({ "exhausted": {} }), &budget);
+        let hit = order.filter(|index| ask(&mut board, &format!("c-{index}"), 101) != Verdict::Passes);
+        hit.collect::<BTreeSet<_>>()
+    };
+    let forwards = hits(&mut (0..64));
+    assert_eq!(forwards, hits(&mut (0..64).rev()));
+    assert!((16..48).contains(&forwards.len()), "{forwards:?}");
+}
+
+#[test]
+fn a_fault_of_conflicts_keeps_at_most_a_hundred_addresses() {
+    let mut board = board(&json!({ "conflict": {} }), &json!({}));
+    let claims = (0..=AFFECTED_MAX).map(|index| claim(&format!("c-{index}")));
+    let verdicts: Vec<_> = claims.map(|claim| board.ask(&claim, &pool(), Some(block(1)), at(101))).collect();
+    assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Unrecorded).count(), AFFECTED_MAX);
+    assert_eq!(verdicts.last(), Some(&Verdict::Passes));
+}

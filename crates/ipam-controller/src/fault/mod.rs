@@ -1,0 +1,405 @@
+//! Faults of addresses: carries them out for claims, and reports what they have done.
+//!
+//! ```text
+//!  Fault ─▶ read ▶ Board::put, tick ─▶ wake claims and pools
+//!                    ▲ ask, release         │ changed
+//!  claims, pools ────┘                      ▼
+//!  claims ◀─wake─ recorded ◀── status of the Fault, one write for all that was decided meanwhile
+//! ```
+//!
+//! Without a Fault of addresses, claims and pools read one flag.
+
+mod board;
+mod report;
+mod spec;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
+use jiff::Timestamp;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use nephele_api::cloud::{GROUP, v1alpha1, v1alpha1::Fault};
+use nephele_api::conditions::{self, types};
+use nephele_api::ipam::conditions as reasons;
+use nephele_api::ipam::v1beta2::IPAddressClaim;
+use nephele_engine::Seed;
+use nephele_fault::{differs_in_numbers_only, is_of_addresses};
+use nephele_ipam::Owner;
+use nephele_kit::{
+    Gone, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner, Services, chain,
+    patch, paused, scoped,
+};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use self::board::{Board, Described, FaultId, Presence};
+pub(crate) use self::board::{Hold, Release, Subject, Verdict, Why};
+use crate::context::{Context, owner};
+use crate::pool::{Block, PoolKey};
+
+/// How long to wait before checking again whether the kind is installed.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// How long to wait before checking again when there was no answer: claims wait for it.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// All Faults of addresses. While the board is locked, no pool is: a pool may ask while it is locked itself.
+pub(crate) struct Faults {
+    board: Mutex<Board>,
+    /// Whether there is any.
+    any: AtomicBool,
+    changed: Notify,
+    pace: Pace<FaultId>,
+}
+
+impl Faults {
+    pub(crate) fn new(seed: &str) -> Self {
+        Self {
+            board: Mutex::new(Board::new(Seed::new(seed))),
+            any: AtomicBool::new(false),
+            changed: Notify::new(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// Whether there is any Fault of addresses.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Decides about a claim that wants an address. `next` is the address that it would get now.
+    pub(crate) fn ask(
+        &self,
+        subject: &Subject,
+        pool: &PoolKey,
+        next: Option<Block>,
+        now: Timestamp,
+    ) -> Verdict {
+        self.decide(|board| board.ask(subject, pool, next, now))
+    }
+
+    /// Whether a claim can get this address now. If not, it has to ask.
+    pub(crate) fn lets_pass(&self, subject: &Subject, pool: &PoolKey, next: Block, now: Timestamp) -> bool {
+        self.board.lock().lets_pass(subject, pool, next, now)
+    }
+
+    /// Decides about a claim that gives its address back.
+    pub(crate) fn release(
+        &self,
+        subject: &Subject,
+        pool: &PoolKey,
+        block: Option<Block>,
+        released_at: Timestamp,
+        now: Timestamp,
+    ) -> Release {
+        self.decide(|board| board.release(subject, pool, block, released_at, now))
+    }
+
+    /// Until when addresses of a pool are held back after their claims, by the names of the claims.
+    pub(crate) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
+        if self.any() { self.board.lock().late(pool, now) } else { BTreeMap::new() }
+    }
+
+    /// The addresses of a pool that nobody gets.
+    pub(crate) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
+        if self.any() { self.board.lock().aside(pool, now) } else { BTreeSet::new() }
+    }
+
+    /// A claim has its address, or is gone.
+    pub(crate) fn left(&self, claim: &IPAddressClaim) {
+        if self.any() {
+            let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+            self.decide(|board| board.left(&owner(&claim.metadata), uid));
+        }
+    }
+
+    fn decide<R>(&self, decide: impl FnOnce(&mut Board) -> R) -> R {
+        let mut board = self.board.lock();
+        let decided = decide(&mut board);
+        if board.has_changed() {
+            self.changed.notify_one();
+        }
+        decided
+    }
+
+    fn remove(&self, id: &FaultId) -> bool {
+        self.pace.forget(id);
+        let mut board = self.board.lock();
+        let removed = board.remove(id);
+        self.any.store(!board.is_empty(), Ordering::Release);
+        removed
+    }
+
+    /// The Faults whose status has to change.
+    fn listen(context: Arc<Context>) -> impl Stream<Item = ObjectRef<Fault>> + Send + 'static {
+        stream::unfold(context, |context| async move {
+            loop {
+                let shared = Arc::clone(&context);
+                let changed = shared.faults.changed.notified();
+                let next = context.faults.board.lock().take_changed();
+                if let Some((namespace, name)) = next {
+                    return Some((ObjectRef::new(&name).within(&namespace), context));
+                }
+                changed.await;
+            }
+        })
+    }
+}
+
+/// Faults without objects.
+#[cfg(test)]
+impl Faults {
+    pub(crate) fn put(&self, namespace: &str, name: &str, spec: serde_json::Value, now: Timestamp) {
+        let spec = serde_json::from_value(spec).expect("readable");
+        let fault = spec::read(&spec).expect("valid");
+        let described = Described { uid: String::new(), fault, paused: false };
+        let id = (namespace.to_owned(), name.to_owned());
+        let mut board = self.board.lock();
+        board.put(&id, described, board::History::default(), now);
+        board.tick(&id, now, |_, _| Presence::Waiting);
+        self.any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take_away(&self, namespace: &str, name: &str) {
+        self.remove(&(namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Writes all decisions.
+    pub(crate) fn record(&self, now: Timestamp) {
+        let mut board = self.board.lock();
+        for id in board.ids() {
+            let seen = board.observe(&id, now).expect("it is known");
+            board.recorded(&id, &seen.hits);
+        }
+    }
+}
+
+impl Context {
+    /// A claim, as Faults see it.
+    pub(crate) fn subject(&self, claim: &IPAddressClaim) -> Subject {
+        let cluster = self.cluster_of(claim);
+        let labels = cluster.as_ref().and_then(|(_, cluster)| cluster.as_ref());
+        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let told = [reasons::POOL_EXHAUSTED, reasons::ALLOCATION_FAILED, reasons::ALLOCATION_DELAYED];
+        let created = claim.metadata.creation_timestamp.as_ref();
+        Subject {
+            owner: owner(&claim.metadata),
+            uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
+            created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            has_wish: claim.annotations().contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
+            labels: labels.map(|cluster| cluster.labels().clone()).unwrap_or_default(),
+            cluster: cluster.map(|(name, _)| name).unwrap_or_default(),
+            was_told: conditions::find(conditions, types::READY)
+                .is_some_and(|ready| told.contains(&ready.reason.as_str())),
+        }
+    }
+
+    /// Sends a Fault to the board. Returns its mistake, if it has one: then it has no effect.
+    fn put_fault(&self, object: &Fault, now: Timestamp) -> Option<String> {
+        let id = id(object);
+        let fault = match spec::read(&object.spec) {
+            Ok(fault) => fault,
+            Err(mistake) => {
+                self.forget_fault(&id);
+                return Some(mistake.to_string());
+            }
+        };
+        let uid = object.uid().unwrap_or_default();
+        let described = Described { uid, fault, paused: paused(object, None).is_some() };
+        let presence = |owner: &Owner, uid: &str| self.presence(owner, uid);
+        let mut board = self.faults.board.lock();
+        let is_news = board.put(&id, described, report::history(object, &id.0), now);
+        self.faults.any.store(true, Ordering::Release);
+        let has_turned = board.tick(&id, now, presence);
+        drop(board);
+        if is_news || has_turned {
+            self.wake_for(&id.0);
+        }
+        None
+    }
+
+    /// A Fault is gone.
+    fn forget_fault(&self, id: &FaultId) {
+        if self.faults.remove(id) {
+            self.wake_for(&id.0);
+        }
+    }
+
+    fn presence(&self, owner: &Owner, uid: &str) -> Presence {
+        match self.claim(owner).filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) {
+            None => Presence::Gone,
+            Some(claim) if claim.address_name().is_some() => Presence::Bound,
+            Some(_) => Presence::Waiting,
+        }
+    }
+
+    /// Claims of a namespace that wait may have a new answer, and so may pools.
+    fn wake_for(&self, namespace: &str) {
+        self.wake_claims(|claim| {
+            let waits = claim.address_name().is_none() || claim.metadata.deletion_timestamp.is_some();
+            waits && claim.namespace().as_deref() == Some(namespace)
+        });
+        self.pools.all().iter().for_each(|pool| pool.look_again());
+    }
+}
+
+/// Why a Fault could not be reconciled.
+#[derive(Debug, Error)]
+#[error("failed to update the Fault")]
+struct Error(#[source] PatchError);
+
+impl ReconcileError for Error {
+    fn category(&self) -> &'static str {
+        self.0.category()
+    }
+
+    fn retry(&self) -> Retry {
+        self.0.retry()
+    }
+}
+
+fn id(object: &Fault) -> FaultId {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Carries a Fault out and reports its status, if it is one of addresses. Others are the infrastructure provider's.
+async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
+    let (id, now) = (id(&object), context.now());
+    if object.metadata.deletion_timestamp.is_some() || !is_of_addresses(&object.spec) {
+        context.forget_fault(&id);
+        return Ok(Outcome::Done);
+    }
+    let mistake = context.put_fault(&object, now);
+    if paused(&*object, None).is_some() {
+        return Ok(Outcome::WaitingOn("unpaused"));
+    }
+    let seen = context.faults.board.lock().observe(&id, now);
+    let next = seen.as_ref().and_then(|seen| seen.next);
+    let hits = seen.as_ref().map(|seen| seen.hits.clone()).unwrap_or_default();
+    let status = report::status(&object, mistake.map_or(Ok(seen), Err), now);
+    let is_recorded = hits.values().all(|hit| hit.recorded);
+    if is_recorded
+        && differs_in_numbers_only(object.status.as_ref(), &status)
+        && let Some(wait) = context.faults.pace.wait(&id, now)
+    {
+        return Ok(Outcome::After(wait));
+    }
+    let known = object.status.clone().unwrap_or_default();
+    if known != status {
+        context.faults.pace.note(id.clone(), now);
+    }
+    let mut reported = Fault::clone(&object);
+    reported.status = Some(status.clone());
+    let api = Api::<Fault>::namespaced(context.client.clone(), &id.0);
+    match patch::status(&api, &*object, &reported, Precondition::None).await {
+        // Its end is on its way.
+        Err(error) if error.is_not_found() => return Ok(Outcome::Done),
+        result => result.map_err(Error)?,
+    };
+    let recorded = context.faults.board.lock().recorded(&id, &hits);
+    context.queue.wake(recorded);
+    nephele_fault::publish(&object, &known, &status, &context.events);
+    Ok(next.map_or(Outcome::Done, |next| {
+        let left = Duration::try_from(next.duration_since(context.now())).unwrap_or_default();
+        Outcome::After(left)
+    }))
+}
+
+/// Follows the Faults of a namespace, or of all, until `shutdown`. Sets `listed` when claims can be served: when all Faults are
+/// known, or when the management API does not have the kind. Then it waits for the kind.
+pub(crate) async fn follow(
+    context: Arc<Context>,
+    services: Services,
+    concurrency: NonZeroU16,
+    listed: watch::Sender<bool>,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    if !await_kind(&context.client, &listed, &shutdown).await {
+        return Ok(());
+    }
+    let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
+    let config = watcher::Config::default();
+    let runner = Runner::<Fault>::new("addressfault", &services, api, config, concurrency);
+    let (store, gone) = (runner.store(), runner.gone());
+    let put_all = async {
+        if store.wait_until_ready().await.is_ok() {
+            let all = store.state();
+            let ours = all.iter().filter(|object| {
+                is_of_addresses(&object.spec) && object.metadata.deletion_timestamp.is_none()
+            });
+            ours.for_each(|object| drop(context.put_fault(object, context.now())));
+            listed.send_replace(true);
+        }
+    };
+    let forget = forget(&context, &store, gone);
+    let rest = shutdown.run_until_cancelled(future::join(put_all, forget));
+    let for_faults = Arc::clone(&context);
+    let run = runner
+        .reconcile_on(Faults::listen(Arc::clone(&context)))
+        .run(move |object| reconcile(object, Arc::clone(&for_faults)), shutdown.clone());
+    // Boxed: the join moves its parts.
+    future::join(run.boxed(), rest).await.0
+}
+
+/// Forgets each Fault whose object is gone.
+async fn forget(context: &Context, store: &Store<Fault>, gone: impl Stream<Item = Gone<Fault>>) {
+    let mut gone = std::pin::pin!(gone);
+    let there = |id: &FaultId| store.get(&ObjectRef::new(&id.1).within(&id.0));
+    while let Some(gone) = gone.next().await {
+        match gone {
+            Gone::Object(object) => {
+                let id = id(&object);
+                // Somebody may have created another Fault of this name meanwhile.
+                let is_other = there(&id).is_some_and(|other| other.uid() != object.uid());
+                if !is_other {
+                    context.forget_fault(&id);
+                }
+            }
+            Gone::Any => {
+                let known = context.faults.board.lock().ids();
+                known.iter().filter(|id| there(id).is_none()).for_each(|id| context.forget_fault(id));
+            }
+        }
+    }
+}
+
+/// Waits until the management API serves Faults; false on `shutdown`. Claims need not wait that long.
+async fn await_kind(client: &Client, listed: &watch::Sender<bool>, shutdown: &CancellationToken) -> bool {
+    let group = format!("{GROUP}/{}", v1alpha1::VERSION);
+    let plural = Fault::plural(&());
+    loop {
+        let Some(answer) = shutdown.run_until_cancelled(client.list_api_group_resources(&group)).await else {
+            return false;
+        };
+        let is_missing = match &answer {
+            Ok(list) => !list.resources.iter().any(|resource| resource.name == plural),
+            Err(kube::Error::Api(status)) => matches!(status.code, 403 | 404),
+            Err(_) => false,
+        };
+        let wait = match answer {
+            Ok(_) if !is_missing => return true,
+            Err(error) if !is_missing => {
+                debug!(error = %chain(&error), "Failed to check for Faults");
+                ASK_AGAIN
+            }
+            Ok(_) | Err(_) => {
+                if !listed.send_replace(true) {
+                    info!("No Faults of addresses are carried out until their kind is installed");
+                }
+                LOOK_AGAIN
+            }
+        };
+        if shutdown.run_until_cancelled(sleep(wait)).await.is_none() {
+            return false;
+        }
+    }
+}

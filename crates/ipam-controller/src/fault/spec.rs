@@ -1,0 +1,194 @@
+//! The address fault that a Fault describes. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nephele_api::cloud::v1alpha1::{
+    self, AFFECTED_MAX, Delay, FaultEffect, FaultMatch, FaultSpec, LateRelease, NoSettings,
+};
+use nephele_engine::{Budget, Selector};
+use nephele_fault::{Mistake, duration, fraction, mistake, selector};
+
+/// What goes wrong with addresses, for which claims, and how often.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AddressFault {
+    /// The names of pools. All if empty.
+    pub(super) pools: BTreeSet<String>,
+    /// The labels of the claims' Clusters.
+    pub(super) clusters: Selector,
+    pub(super) effect: Effect,
+    pub(super) budget: Budget,
+}
+
+/// What happens to a claim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Effect {
+    /// It is served this time after its creation, and up to this part of the time more.
+    Slow { base: Duration, jitter: f64 },
+    /// It gets no address.
+    Exhausted,
+    /// The address that it would get is in use outside of the pool.
+    Conflict,
+    /// Its address is held back for this time after its deletion.
+    LateRelease(Duration),
+}
+
+const FOR_MACHINES: &str = "for a fault of addresses";
+
+/// The address fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
+///
+/// # Errors
+/// With the first field that cannot be used.
+pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
+    let FaultSpec { matches, effect, budget } = spec;
+    let FaultMatch {
+        operations,
+        callers,
+        names,
+        pools,
+        zones,
+        instance_types,
+        markets,
+        cluster_selector,
+        machine_selector,
+    } = matches;
+    let unfit = [
+        ("match.operations", operations),
+        ("match.callers", callers),
+        ("match.names", names),
+        ("match.zones", zones),
+        ("match.instanceTypes", instance_types),
+        ("match.markets", markets),
+    ];
+    if let Some((field, value)) = unfit.into_iter().find_map(|(field, values)| Some((field, values.first()?)))
+    {
+        return Err(mistake(field, value, FOR_MACHINES));
+    }
+    if let Some(selector) = machine_selector {
+        return Err(mistake("match.machineSelector", selector, FOR_MACHINES));
+    }
+    let budget = nephele_fault::budget(budget)?;
+    if let Some(count) = budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
+        return Err(mistake("budget.count", &count, "at most 100, for a fault of addresses"));
+    }
+    Ok(AddressFault {
+        pools: pools.iter().cloned().collect(),
+        clusters: selector("match.clusterSelector", cluster_selector.as_ref())?,
+        effect: effect_of(effect)?,
+        budget,
+    })
+}
+
+fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
+    let addresses = wanted.addresses.clone().unwrap_or_default();
+    let alone = FaultEffect { addresses: wanted.addresses.clone(), ..FaultEffect::default() };
+    if *wanted != alone {
+        return Err(mistake("effect", "more than one", "exactly one effect"));
+    }
+    let v1alpha1::AddressFault { slow, exhausted, conflict, late_release } = addresses;
+    let effects = [
+        slow.map(|Delay { duration: base, jitter }| {
+            let base = duration("effect.addresses.slow.duration", &base)?;
+            let jitter = fraction("effect.addresses.slow.jitter", &jitter)?.unwrap_or_default();
+            Ok(Effect::Slow { base, jitter })
+        }),
+        exhausted.map(|NoSettings {}| Ok(Effect::Exhausted)),
+        conflict.map(|NoSettings {}| Ok(Effect::Conflict)),
+        late_release.map(|LateRelease { duration: held }| {
+            Ok(Effect::LateRelease(duration("effect.addresses.lateRelease.duration", &held)?))
+        }),
+    ];
+    let mut set = effects.into_iter().flatten();
+    match (set.next(), set.next()) {
+        (Some(effect), None) => effect,
+        _ => Err(mistake("effect.addresses", "", "exactly one of slow, exhausted, conflict and lateRelease")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_engine::Requirement;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of(spec: Value) -> Result<AddressFault, String> {
+        let spec: FaultSpec = serde_json::from_value(spec).expect("readable");
+        read(&spec).map_err(|mistake| mistake.to_string())
+    }
+
+    fn exhausted() -> Value {
+        json!({ "addresses": { "exhausted": {} } })
+    }
+
+    #[test]
+    fn every_field_has_its_meaning() {
+        let spec = json!({
+            "match": { "pools": ["p", "q"], "clusterSelector": { "matchLabels": { "team": "blue" } } },
+            "effect": { "addresses": { "slow": { "duration": "1m", "jitter": "0.5" } } },
+            "budget": { "count": 3 },
+        });
+        let blue = Requirement::In("team".into(), BTreeSet::from(["blue".into()]));
+        let expected = AddressFault {
+            pools: BTreeSet::from(["p".into(), "q".into()]),
+            clusters: Selector(vec![blue]),
+            effect: Effect::Slow { base: Duration::from_secs(60), jitter: 0.5 },
+            budget: Budget { count: Some(3), ..Budget::default() },
+        };
+        assert_eq!(of(spec), Ok(expected));
+        let effect = |addresses: Value| of(json!({ "effect": { "addresses": addresses } })).map(|f| f.effect);
+        assert_eq!(effect(json!({ "exhausted": {} })), Ok(Effect::Exhausted));
+        assert_eq!(effect(json!({ "conflict": {} })), Ok(Effect::Conflict));
+        let late = Effect::LateRelease(Duration::from_secs(90));
+        assert_eq!(effect(json!({ "lateRelease": { "duration": "90s" } })), Ok(late));
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        let one_of =
+            r#"spec.effect.addresses: "" is not exactly one of slow, exhausted, conflict and lateRelease"#;
+        let unfit = |field: &str, value: Value| {
+            (json!({ "match": { field: value }, "effect": exhausted() }), format!("spec.match.{field}: "))
+        };
+        let cases = [
+            (json!({ "effect": { "addresses": {} } }), one_of.to_owned()),
+            (json!({ "effect": { "addresses": { "exhausted": {}, "conflict": {} } } }), one_of.to_owned()),
+            (
+                json!({ "effect": { "addresses": { "exhausted": {} }, "freeze": {} } }),
+                r#"spec.effect: "more than one" is not exactly one effect"#.to_owned(),
+            ),
+            (
+                json!({ "effect": { "addresses": { "slow": { "duration": "soon" } } } }),
+                r#"spec.effect.addresses.slow.duration: "soon" is not a duration such as 90s"#.to_owned(),
+            ),
+            (
+                json!({ "effect": { "addresses": { "slow": { "duration": "1s", "jitter": "2" } } } }),
+                r#"spec.effect.addresses.slow.jitter: "2" is not a fraction from 0 to 1"#.to_owned(),
+            ),
+            (
+                json!({ "effect": { "addresses": { "lateRelease": { "duration": "-1s" } } } }),
+                r#"spec.effect.addresses.lateRelease.duration: "-1s" is not a duration such as 90s"#
+                    .to_owned(),
+            ),
+            (
+                json!({ "effect": exhausted(), "budget": { "count": 101 } }),
+                r#"spec.budget.count: "101" is not at most 100, for a fault of addresses"#.to_owned(),
+            ),
+            (
+                json!({ "effect": exhausted(), "match": { "clusterSelector": "all" } }),
+                r#"spec.match.clusterSelector: "\"all\"" is not a label selector"#.to_owned(),
+            ),
+            unfit("operations", json!(["CreateInstance"])),
+            unfit("callers", json!(["machine"])),
+            unfit("names", json!(["m"])),
+            unfit("zones", json!(["z"])),
+            unfit("instanceTypes", json!(["t"])),
+            unfit("markets", json!(["Spot"])),
+            unfit("machineSelector", json!({ "matchLabels": { "a": "b" } })),
+        ];
+        for (spec, message) in cases {
+            let told = of(spec.clone()).expect_err("a mistake");
+            assert!(told.starts_with(&message), "{spec}: {told}");
+        }
+    }
+}
