@@ -236,6 +236,8 @@ impl Context {
 
     fn presence(&self, owner: &Owner, uid: &str) -> Presence {
         match self.claim(owner).filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) {
+            // Claims are listed only after all Faults are known.
+            None if !self.has_listed_claims() => Presence::Waiting,
             None => Presence::Gone,
             Some(claim) if claim.address_name().is_some() => Presence::Bound,
             Some(_) => Presence::Waiting,

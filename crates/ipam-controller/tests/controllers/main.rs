@@ -3,6 +3,7 @@
 mod chaos;
 mod claims;
 mod draws;
+mod faults;
 mod load;
 mod pools;
 mod prefixes;
