@@ -1,5 +1,7 @@
 //! Faults of the cloud in a world.
 
+use std::ops::Range;
+
 use nephele_api::cloud::v1alpha1::{BOOTSTRAP_PHASES, CALLERS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use nephele_api::labels;
 use serde_json::{Value, json};
@@ -45,7 +47,13 @@ pub(crate) fn number_of(name: &str) -> u8 {
     (0..=u8::MAX).find(is_it).expect("worlds draw the effect")
 }
 
-/// An effect, and whether it is one on machines.
+/// The numbers of the effects on addresses, which have no operations either.
+pub(crate) const OF_ADDRESSES: Range<u8> = 39..43;
+
+/// The number of effects.
+pub(crate) const EFFECTS: u8 = 47;
+
+/// An effect, and whether it is one on machines or addresses.
 fn effect(number: u8, seconds: u8) -> (Value, bool) {
     // Before, while and after machines boot.
     let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
@@ -85,10 +93,32 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         // Nor has a creation that is carried out twice.
         json!({ "duplicate": { "retryAfter": retry_after } }),
     ];
-    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer);
+    let of_addresses = [
+        json!({ "slow": { "duration": format!("{}s", seconds / 2), "jitter": "1" } }),
+        json!({ "exhausted": {} }),
+        json!({ "conflict": {} }),
+        json!({ "lateRelease": { "duration": format!("{seconds}s") } }),
+    ];
+    let of_addresses = of_addresses.map(|effect| json!({ "addresses": effect }));
+    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
         None => (json!({ "lag": { "duration": "5s", "jitter": "1" } }), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_api::cloud::v1alpha1::FaultSpec;
+
+    use super::*;
+
+    #[test]
+    fn effects_on_addresses_have_the_numbers_that_stories_use() {
+        for number in 0..EFFECTS {
+            let spec: FaultSpec = serde_json::from_value(spec(0, number, 50, 0, 20)).expect("a spec");
+            assert_eq!(spec.effect.addresses.is_some(), OF_ADDRESSES.contains(&number), "{number}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::fault;
+use crate::fault::{self, EFFECTS, OF_ADDRESSES};
 
 /// The number of cluster names in a world. It is small, so that names are reused.
 pub const CLUSTERS: u8 = 4;
@@ -310,15 +310,23 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
         Theme::Faults => {
-            let first =
-                if draws.random_ratio(2, 3) { lost_creation(cluster, draws) } else { fault(cluster, draws) };
+            let is_of_addresses = draws.random_ratio(1, 3);
+            let first = match draws.random_range(0..3_u8) {
+                _ if is_of_addresses => address_fault(cluster, draws),
+                0 => fault(cluster, draws),
+                _ => lost_creation(cluster, draws),
+            };
+            let mut creation = create_as(cluster, draws);
+            if let Step::Create { pooled, .. } = &mut creation {
+                *pooled |= is_of_addresses;
+            }
             let begin = [
                 // A new cluster has more to create than one that is there.
                 Step::Delete(cluster),
                 Step::Settle,
                 first,
                 fault(cluster, draws),
-                create_as(cluster, draws),
+                creation,
                 script(cluster, draws),
                 // A pause that settles ends the faults.
                 Step::Wait(draws.random_range(10_000..40_000)),
@@ -392,11 +400,19 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Fault {
         cluster,
         operation: draws.random_range(0..14),
-        effect: draws.random_range(0..43),
+        effect: draws.random_range(0..EFFECTS),
         percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
         count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
         seconds: draws.random_range(1..120),
     }
+}
+
+fn address_fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
+    let mut step = fault(cluster, draws);
+    if let Step::Fault { effect, .. } = &mut step {
+        *effect = draws.random_range(OF_ADDRESSES);
+    }
+    step
 }
 
 fn limit(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
@@ -427,7 +443,7 @@ fn clock(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     Step::Script {
         cluster,
-        effect: draws.random_range(0..43),
+        effect: draws.random_range(0..EFFECTS),
         rounds: draws.random_range(1..9),
         seconds: draws.random_range(0..20),
     }

@@ -131,6 +131,7 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
         names(&seen.machines, key),
         names(&seen.instances, key),
         names(&seen.claims, key),
+        names(&seen.addresses, key),
         secrets.map(|(_, name)| format!("Secret {name}")).collect(),
     ];
     left.concat().into_iter().map(|object| format!("{object} is left behind")).collect()
