@@ -1,6 +1,7 @@
 //! Faults and the scenarios of `config/scenarios` on unmodified Cluster API, beyond what `lifecycle` shows. They take long, so
 //! only `cargo xtask e2e faults` runs them.
 
+mod addresses;
 mod effects;
 mod killed;
 mod setting;

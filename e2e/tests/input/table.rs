@@ -91,7 +91,8 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         | "exactly one of ahead and behind has to be set"
         | "exactly one of alarm, noLeader, slow and hiddenMember has to be set"
         | "exactly one of expiresIn and expired has to be set"
-        | "exactly one of noBackends, wrongBackends and reset has to be set" => json!({}),
+        | "exactly one of noBackends, wrongBackends and reset has to be set"
+        | "exactly one of slow, exhausted, conflict and lateRelease has to be set" => json!({}),
         "schedule.for must be at least 1s, and 1s shorter than schedule.every" => {
             json!({"every": "10s", "for": "9500ms"})
         }
@@ -138,6 +139,13 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         }
         "match.callers can only be set with the effects fail, delay, lag, leak and duplicate" => {
             json!({"effect": {"freeze": {}}, "match": {"callers": ["machine"]}})
+        }
+        "match.pools can only be set with the effect addresses" => {
+            json!({"effect": {"freeze": {}}, "match": {"pools": ["a"]}})
+        }
+        "match.names, match.zones, match.instanceTypes, match.markets and match.machineSelector cannot be set with \
+          the effect addresses" => {
+            json!({"effect": {"addresses": {"exhausted": {}}}, "match": {"names": ["a"]}})
         }
         "budget.count can be at most 100, except with the effects fail, delay and lag" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
