@@ -22,7 +22,7 @@ async fn pool_is_exhausted_slow_in_conflict_and_late_as_long_as_a_fault_says_so(
     scope.pool(kinds::IP_POOL, POOL, pool).await?;
     let named = format!("InClusterIPPool {}/{POOL}", scope.namespace);
 
-    begin(&scope, "conflict", &of_pool(json!({"conflict": {}}), json!({"count": 1}))).await?;
+    begin(&scope, "conflict", &of_pool(&json!({"conflict": {}}), &json!({"count": 1}))).await?;
     scope.claim("first", kinds::IP_POOL, POOL).await?;
     let told = scope.waits("first", "AllocationFailed").await?;
     assert_eq!(told, format!("address 10.26.0.10 is in use outside of {named} (Fault conflict)"));
@@ -31,7 +31,7 @@ async fn pool_is_exhausted_slow_in_conflict_and_late_as_long_as_a_fault_says_so(
     assert_eq!(seen["status"]["claims"][0]["address"], "10.26.0.10", "{}", seen["status"]);
     heal(&scope, "conflict").await?;
 
-    begin(&scope, "slow", &of_pool(json!({"slow": {"duration": "8s"}}), json!({}))).await?;
+    begin(&scope, "slow", &of_pool(&json!({"slow": {"duration": "8s"}}), &json!({}))).await?;
     let begun = Instant::now();
     scope.claim("second", kinds::IP_POOL, POOL).await?;
     let told = scope.waits("second", "AllocationDelayed").await?;
@@ -41,14 +41,14 @@ async fn pool_is_exhausted_slow_in_conflict_and_late_as_long_as_a_fault_says_so(
     assert!(begun.elapsed() > Duration::from_secs(6), "{:?}", begun.elapsed());
     heal(&scope, "slow").await?;
 
-    begin(&scope, "exhausted", &of_pool(json!({"exhausted": {}}), json!({}))).await?;
+    begin(&scope, "exhausted", &of_pool(&json!({"exhausted": {}}), &json!({}))).await?;
     scope.claim("third", kinds::IP_POOL, POOL).await?;
     let told = scope.waits("third", "PoolExhausted").await?;
     assert_eq!(told, format!("{named} has no address left (Fault exhausted)"));
     heal(&scope, "exhausted").await?;
     assert_eq!(scope.bound("third").await?, "10.26.0.12");
 
-    begin(&scope, "late", &of_pool(json!({"lateRelease": {"duration": "1h"}}), json!({}))).await?;
+    begin(&scope, "late", &of_pool(&json!({"lateRelease": {"duration": "1h"}}), &json!({}))).await?;
     scope.management.delete(kinds::CLAIM, &scope.namespace, "first").await?;
     scope.gone(kinds::CLAIM, "first").await?;
     scope.claim("fourth", kinds::IP_POOL, POOL).await?;
@@ -85,7 +85,7 @@ async fn new_worker_waits_while_a_fault_exhausts_the_pools_of_its_cluster() -> a
     scope.finish().await
 }
 
-fn of_pool(effect: Value, budget: Value) -> Value {
+fn of_pool(effect: &Value, budget: &Value) -> Value {
     json!({"match": {"pools": [POOL]}, "effect": {"addresses": effect}, "budget": budget})
 }
 

@@ -209,6 +209,13 @@ impl Board {
             Some(state) => {
                 let before = std::mem::replace(&mut state.described, described);
                 let (before, after) = (&before, &state.described);
+                if after.paused {
+                    // Nobody has noticed these, and the status of a paused Fault is not written.
+                    let noticed = state.hits.values().filter(|hit| hit.recorded).count();
+                    let unnoticed = (state.hits.len() - noticed) as u64;
+                    state.record.hits = state.record.hits.saturating_sub(unnoticed);
+                    state.hits.retain(|_, hit| hit.recorded);
+                }
                 if before.fault.effect != after.fault.effect {
                     state.hits.clear();
                     state.spared.clear();

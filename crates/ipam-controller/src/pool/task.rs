@@ -26,7 +26,7 @@ use tracing::{Instrument as _, debug, info_span, warn};
 use super::allocations::{BATCH_MAX, IN_PROGRESS_MAX};
 use super::kinds::PoolObject;
 use super::report::{self, Report};
-use super::{Facts, Pool, PoolSpec};
+use super::{Facts, Pool, PoolSpec, Request};
 use crate::address::version;
 use crate::context::Context;
 
@@ -325,10 +325,12 @@ impl<K: PoolObject> PoolTask<K> {
             }
             self.set_aside();
             let key = &self.pool.key;
+            let lets_pass = |request: &Request, next| self.context.lets_pass(key, request, next);
+            let has_faults = self.context.faults.any();
             let chosen = self.pool.allocations.lock().choose(
                 BATCH_MAX,
                 |request| self.context.wants(key, request),
-                |request, next| self.context.lets_pass(key, request, next),
+                has_faults.then_some(&lets_pass),
             );
             self.wake_claims();
             if !self.pool.allocations.lock().has_unwritten() {

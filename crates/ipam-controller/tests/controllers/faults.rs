@@ -19,7 +19,7 @@ use crate::world::{OTHER, World, claim, settings, spec};
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const NAME: &str = "f";
 
-async fn begin(world: &World, effect: Value, budget: Value) -> Fault {
+async fn begin(world: &World, effect: &Value, budget: &Value) -> Fault {
     let spec = json!({ "effect": { "addresses": effect }, "budget": budget });
     begin_as(world, spec).await
 }
@@ -55,7 +55,7 @@ async fn a_pool_is_exhausted_for_the_claims_that_a_fault_hits_and_serves_them_wh
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
     world.claim("before", IP, "pool").await;
     let before = world.bound("before").await;
-    begin(&world, json!({ "exhausted": {} }), json!({ "skip": 1, "count": 2 })).await;
+    begin(&world, &json!({ "exhausted": {} }), &json!({ "skip": 1, "count": 2 })).await;
     world.claim("spared", IP, "pool").await;
     assert_eq!(world.bound("spared").await.spec.address, "10.0.0.2");
     let mut told = Vec::new();
@@ -90,7 +90,7 @@ async fn a_pool_is_exhausted_for_the_claims_that_a_fault_hits_and_serves_them_wh
 async fn a_slow_pool_serves_a_claim_some_time_after_its_creation() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
-    begin(&world, json!({ "slow": { "duration": "3s" } }), json!({})).await;
+    begin(&world, &json!({ "slow": { "duration": "3s" } }), &json!({})).await;
     let slow = world.claim("a", IP, "pool").await;
     let created = slow.metadata.creation_timestamp.expect("it is created").0;
     let due = created + Duration::from_secs(3);
@@ -107,7 +107,7 @@ async fn a_slow_pool_serves_a_claim_some_time_after_its_creation() {
 async fn an_address_in_conflict_is_told_of_and_passed_over_until_the_fault_is_gone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
-    begin(&world, json!({ "conflict": {} }), json!({ "count": 1 })).await;
+    begin(&world, &json!({ "conflict": {} }), &json!({ "count": 1 })).await;
     world.claim("a", IP, "pool").await;
     let told = world.waits("a", "AllocationFailed").await;
     assert_eq!(told, "address 10.0.0.1 is in use outside of InClusterIPPool default/pool (Fault f)");
@@ -137,7 +137,7 @@ async fn a_released_address_is_not_free_before_its_time_or_the_end_of_the_fault(
         world.claim(name, IP, "pool").await;
         world.bound(name).await;
     }
-    begin(&world, json!({ "lateRelease": { "duration": "1h" } }), json!({})).await;
+    begin(&world, &json!({ "lateRelease": { "duration": "1h" } }), &json!({})).await;
     world.delete::<IPAddressClaim>(NAMESPACE, "a").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "a").await;
     lists(&world, &[("a", "10.0.0.1")]).await;
@@ -155,7 +155,7 @@ async fn a_released_address_is_not_free_before_its_time_or_the_end_of_the_fault(
     world.gone::<IPAddress>(NAMESPACE, "b").await;
 
     // A short one passes by itself.
-    begin(&world, json!({ "lateRelease": { "duration": "2s" } }), json!({})).await;
+    begin(&world, &json!({ "lateRelease": { "duration": "2s" } }), &json!({})).await;
     world.delete::<IPAddressClaim>(NAMESPACE, "c").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "c").await;
     lists(&world, &[("c", "10.0.0.1")]).await;
@@ -206,7 +206,7 @@ async fn a_fault_is_about_the_pools_and_clusters_that_it_names_in_its_namespace(
 async fn windows_and_the_end_of_a_fault_free_its_claims_without_anybody_asking() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
-    begin(&world, json!({ "exhausted": {} }), json!({ "for": "4s" })).await;
+    begin(&world, &json!({ "exhausted": {} }), &json!({ "for": "4s" })).await;
     world.claim("a", IP, "pool").await;
     world.waits("a", "PoolExhausted").await;
     world.bound("a").await;

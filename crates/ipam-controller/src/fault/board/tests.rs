@@ -221,10 +221,12 @@ fn a_paused_fault_decides_about_nothing_new() {
     let mut board = board(&json!({ "exhausted": {} }), &json!({}));
     ask(&mut board, "a", 101);
     record(&mut board, "f", 101);
+    assert_eq!(ask(&mut board, "c", 101), Verdict::Unrecorded);
     let paused = Described { paused: true, ..described(&json!({}), &json!({ "exhausted": {} }), &json!({})) };
     assert!(put(&mut board, "f", paused, History::default(), 102));
     assert_eq!(ask(&mut board, "a", 103), held(Why::Exhausted, None));
-    assert_eq!(ask(&mut board, "b", 103), Verdict::Passes);
+    assert_eq!(["b", "c"].map(|name| ask(&mut board, name, 103)), [Verdict::Passes, Verdict::Passes]);
+    assert_eq!(board.observe(&id("f"), at(103)).expect("it is known").progress.hits, 1);
 }
 
 #[test]

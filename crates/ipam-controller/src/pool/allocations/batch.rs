@@ -11,15 +11,18 @@ use super::{Allocations, Block};
 use crate::pool::PoolKey;
 use crate::pool::space::Refusal;
 
+/// Whether no Fault keeps an address from the claim of a request.
+pub(crate) type LetsPass<'a> = &'a dyn Fn(&Request, Block) -> bool;
+
 impl Allocations {
     /// Decides on addresses for the claims that wait longest, at most `room`, and returns how many. The decisions have
     /// to be written before the claims get their addresses. `wants` is whether a claim still waits: it may be gone
-    /// without having been withdrawn. `lets_pass` is whether no Fault keeps an address from a claim.
+    /// without having been withdrawn. `lets_pass` is whether no Fault keeps an address from a claim; none if there is no Fault.
     pub(crate) fn choose(
         &mut self,
         room: usize,
         wants: impl Fn(&Request) -> bool,
-        lets_pass: impl Fn(&Request, Block) -> bool,
+        lets_pass: Option<LetsPass<'_>>,
     ) -> usize {
         if self.space.is_none() || self.is_stale() || self.closed.is_some() {
             return 0;
@@ -33,8 +36,10 @@ impl Allocations {
             let request = entry.and_then(|entry| entry.claim.queued()).map(|queued| &queued.request);
             let (wanted, is_held) = match request {
                 Some(request) if wants(request) => {
-                    let next = self.next(request);
-                    (request.wanted, next.is_some_and(|next| !lets_pass(request, next)))
+                    let is_held = |lets_pass: LetsPass<'_>| {
+                        self.next(request).is_some_and(|next| !lets_pass(request, next))
+                    };
+                    (request.wanted, lets_pass.is_some_and(is_held))
                 }
                 _ => {
                     self.change(&owner, |entry| entry.claim = ClaimState::Idle);

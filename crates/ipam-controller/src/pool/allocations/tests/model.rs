@@ -158,7 +158,7 @@ impl World {
             |request: &super::Request| self.claims.iter().flatten().any(|(uid, _)| **uid == *request.uid);
         let lets_pass =
             |request: &super::Request, next| faults.lets_pass(&subject(request), &key(), next, now);
-        pool.choose(BATCH_MAX, wants, lets_pass);
+        pool.choose(BATCH_MAX, wants, Some(&lets_pass));
         let chosen = pool.decisions().map(|(_, decision)| decision.block);
         let kept: Vec<_> = chosen.filter(|block| !before.contains(block) && aside.contains(block)).collect();
         assert!(kept.is_empty(), "{kept:?} are in conflict");
