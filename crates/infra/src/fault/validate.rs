@@ -9,9 +9,9 @@ use nephele_api::cloud::v1alpha1::{
     LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
 };
 use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect, EtcdAlarm,
-    FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition, Stage, Symptom,
-    Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect,
+    EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
+    Stage, Symptom, Verb,
 };
 use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
 
