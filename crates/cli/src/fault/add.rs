@@ -254,7 +254,7 @@ mod tests {
     fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
         for wrong in ["notready", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
             let told = effect_of(wrong).expect_err(wrong);
-            assert!(told.contains("; the effects are apiServer, "), "{told}");
+            assert!(told.contains("; the effects are addresses, apiServer, "), "{told}");
         }
     }
 
