@@ -25,6 +25,8 @@ pub(crate) struct Asked {
     pub(crate) version: String,
     pub(crate) paused: bool,
     pub(crate) deleted: bool,
+    /// Whether a fault may have ended instances of workers for good. While the cluster is paused, nothing says so.
+    pub(crate) may_lack_workers: bool,
     /// The names of ConfigMaps that clients wrote to the cluster successfully.
     pub(crate) notes: BTreeSet<String>,
 }
@@ -142,6 +144,7 @@ fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
     let mine = |instance: &&InMemoryMachine| {
         // Its status may still say that it is ready: nothing is written to a paused object.
         let stays = instance.metadata.deletion_timestamp.is_none() && instance.termination().is_none();
+        let stays = stays && (!asked.may_lack_workers || labels::is_control_plane(&instance.metadata));
         stays && cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
     };
     let ready: Vec<_> = seen.instances.iter().map(|instance| &**instance).filter(mine).collect();

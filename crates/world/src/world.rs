@@ -367,6 +367,7 @@ impl<'a> World<'a> {
             version: VERSIONS[0].to_owned(),
             paused: false,
             deleted: false,
+            may_lack_workers: false,
             notes: BTreeSet::new(),
         };
         self.asked.insert(cluster, asked);
@@ -405,10 +406,20 @@ impl<'a> World<'a> {
         if spec["effect"]["hold"]["stage"] == "vm" {
             self.auditor.hold(&namespace);
         }
+        self.may_end_workers(&namespace, spec);
         let object = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
         let object: Fault = serde_json::from_value(object).expect("a Fault");
         let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;
         created.expect("faults are taken");
+    }
+
+    /// Notes that a fault of this spec may end instances of workers.
+    fn may_end_workers(&mut self, namespace: &str, spec: &Value) {
+        let effect = &spec["effect"];
+        let ends = ["vanish", "spotReclaim"].iter().any(|field| !effect[*field].is_null());
+        for asked in self.asked.values_mut().filter(|asked| ends && asked.key.0 == namespace) {
+            asked.may_lack_workers = true;
+        }
     }
 
     /// A user creates a Scenario.
@@ -418,6 +429,7 @@ impl<'a> World<'a> {
         self.change_cloud(namespace, &json!({})).await;
         let name = format!("script-{}", self.scripts);
         let fault = fault::spec(0, effect, 100, 0, seconds + 1);
+        self.may_end_workers(namespace, &fault);
         let spec = script::spec(&fault, rounds, seconds);
         let metadata = json!({ "name": name, "namespace": namespace, "labels": watch_label(namespace) });
         let object: cloud::Scenario =
