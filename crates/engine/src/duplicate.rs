@@ -39,7 +39,7 @@ impl Engine {
         let Some(fault) = first.and_then(|first| first.unanswered.take()) else { return };
         if self.can_be_twice(operation, spec, &fault) {
             self.leak_replaced(operation.at, &spec.id, &fault, events);
-            self.find(&spec.catalog_id(), &operation.caller, |findings| findings.double_creates += 1);
+            self.note_finding(&spec.catalog_id(), &operation.caller, |findings| findings.double_creates += 1);
         }
     }
 

@@ -59,7 +59,12 @@ impl Engine {
     }
 
     /// Notes what a caller did.
-    pub(crate) fn find(&mut self, catalog: &ResourceId, caller: &str, found: impl FnOnce(&mut Findings)) {
+    pub(crate) fn note_finding(
+        &mut self,
+        catalog: &ResourceId,
+        caller: &str,
+        found: impl FnOnce(&mut Findings),
+    ) {
         if !self.catalogs.contains_key(catalog) {
             return;
         }

@@ -96,7 +96,7 @@ impl Engine {
         if reasons.iter().any(|reason| reason.is_own)
             && let Some(catalog) = of_catalog
         {
-            self.find(&catalog, caller, |findings| findings.missed_reads += 1);
+            self.note_finding(&catalog, caller, |findings| findings.missed_reads += 1);
         }
         match reasons.into_iter().max_by_key(|reason| reason.left) {
             Some(Reason { lag, left: visible_in, by, .. }) => {
