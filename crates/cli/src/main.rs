@@ -5,6 +5,7 @@
 mod access;
 mod allocator;
 mod args;
+mod checkpoint;
 mod clock;
 mod columns;
 mod completion;
@@ -97,6 +98,9 @@ enum Command {
     /// Show or replay the journal of a simulated cloud: its calls, and what happened in it.
     #[command(subcommand)]
     Journal(journal::Action),
+    /// Save clusters with everything in them to a file, and bring them back.
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Action),
     /// Check extensions for Cluster API's Runtime SDK.
     #[command(subcommand)]
     Runtime(runtime::Action),
@@ -144,6 +148,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Image(args) => image::run(&args),
         Command::Crds => crds::run(),
         Command::Journal(action) => journal::run(action),
+        Command::Checkpoint(action) => checkpoint::run(action),
         Command::Runtime(action) => runtime::run(action),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Manual(args) => completion::write_manual(&args, Cli::command()),

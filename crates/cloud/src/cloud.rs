@@ -416,6 +416,26 @@ impl Cloud {
         }
     }
 
+    /// Changes what is kept for clusters that are created later.
+    ///
+    /// # Errors
+    /// With the first of the clusters that exists. Then nothing is changed.
+    pub(crate) fn unless_they_exist(
+        &self,
+        clusters: &[ClusterId],
+        change: impl FnOnce(&Keeper),
+    ) -> Result<(), ClusterId> {
+        // Locked, so that none of them is created meanwhile.
+        let _making = self.inner.making.lock();
+        match clusters.iter().find(|id| self.inner.clusters.contains_key(id)) {
+            Some(id) => Err(id.clone()),
+            None => {
+                change(&self.inner.shared.keeper);
+                Ok(())
+            }
+        }
+    }
+
     /// Deletes a cluster with its load balancer and its machines. The listener closes, connections end, all objects are
     /// forgotten, including kept ones, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {

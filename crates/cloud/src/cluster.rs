@@ -192,6 +192,11 @@ impl Cluster {
         cluster
     }
 
+    /// The objects of the projection that clients deleted.
+    pub(crate) fn deleted(&self) -> BTreeSet<Key> {
+        self.deleted.lock().clone()
+    }
+
     /// Sets the authorities, and issues the certificates again if they differ from before. Returns whether they did.
     pub(crate) fn set_authorities(&self, authorities: Authorities) -> Result<bool, IssueError> {
         let mut state = self.state.lock();

@@ -27,6 +27,7 @@ use nephele_apiserver::{Journal, Kept, Key, Object, Recorded, Store, StoreOption
 use nephele_state::{OpenError, Opened, Partition, State};
 use parking_lot::Mutex;
 
+use crate::checkpoint::{Content, PutBack};
 use crate::error::ClusterError;
 use crate::identity::{ClusterId, MachineId};
 use crate::metrics::Metrics;
@@ -41,10 +42,12 @@ const UNKEPT_MAX: u64 = 1 << 16;
 /// The record of an object of the projection that a client deleted.
 const DELETED: Bytes = Bytes::new();
 
-/// Keeps the objects of all clusters. Without a state directory it keeps nothing.
+/// Keeps the objects of all clusters. Without a state directory it keeps nothing over a restart.
 #[derive(Default)]
 pub(crate) struct Keeper {
     state: Option<State>,
+    /// The objects of a checkpoint that wait for their clusters.
+    pub(crate) put_back: PutBack,
     /// The machines that have objects, by namespace and name. None until they were listed.
     machines: Mutex<Option<BTreeSet<(String, String)>>>,
 }
@@ -75,10 +78,10 @@ impl Keeper {
             Network::InProcess(network) => State::open_in_memory(network.disk(), observer)?,
         };
         tracing::info!(directory = %directory.display(), clusters = state.names().len(), "Opened the state directory");
-        Ok(Self { state: Some(state), machines: Mutex::default() })
+        Ok(Self { state: Some(state), ..Self::default() })
     }
 
-    /// The store of a cluster, with its kept objects.
+    /// The store of a cluster, with the objects that were put back, or else with its kept objects.
     pub(crate) fn store(&self, cluster: &ClusterSpec, now: Timestamp) -> Result<KeptStore, ClusterError> {
         let options = StoreOptions {
             uid_seed: cluster.id.to_string(),
@@ -86,27 +89,31 @@ impl Keeper {
             first_version: u64::try_from(now.as_millisecond()).unwrap_or(1),
             ..StoreOptions::default()
         };
+        let put_back = self.put_back.of(cluster);
+        if let Some(content) = &put_back {
+            self.expect_machines(&cluster.id.namespace, content.node_names());
+        }
         let Some(state) = &self.state else {
-            return Ok(KeptStore {
-                store: Store::new(options),
-                came_back: false,
-                deleted: Deleted::default(),
-            });
+            let came_back = put_back.is_some();
+            let Content { objects, deleted } = put_back.unwrap_or_default();
+            let store = Store::restored(options, now, objects, None).map_err(ClusterError::Restore)?;
+            return Ok(KeptStore { store, came_back, deleted: Arc::new(Mutex::new(deleted)) });
         };
         let name = cluster.id.to_string();
+        if put_back.is_some() {
+            state.remove(&name);
+        }
         let opened = state.partition(&name, &cluster.created_at.to_string()).map_err(ClusterError::State)?;
         let Opened { partition, records, mark } = opened;
-        let came_back = !records.is_empty();
-        let mut deleted = BTreeSet::new();
-        let mut objects = Vec::with_capacity(records.len());
-        for (record, value) in records {
-            let Some(key) = key_of(&record) else { return Err(ClusterError::Record(record)) };
-            if value.is_empty() {
-                deleted.insert(key);
-            } else {
-                objects.push((key, value));
+        let content = match put_back {
+            Some(content) => {
+                partition.write(options.first_version, records_of(&content));
+                content
             }
-        }
+            None => content_of(records)?,
+        };
+        let Content { objects, deleted } = content;
+        let came_back = !(objects.is_empty() && deleted.is_empty());
         if came_back {
             let (objects, deleted) = (objects.len(), deleted.len());
             tracing::info!(cluster = %cluster.id, objects, deleted, "Restored a cluster's objects");
@@ -117,7 +124,7 @@ impl Keeper {
         let first_version = options.first_version.max(mark.saturating_add(UNKEPT_MAX));
         let options = StoreOptions { first_version, ..options };
         let store =
-            Store::restored(options, now, objects, Arc::new(journal)).map_err(ClusterError::Restore)?;
+            Store::restored(options, now, objects, Some(Arc::new(journal))).map_err(ClusterError::Restore)?;
         Ok(KeptStore { store, came_back, deleted })
     }
 
@@ -150,6 +157,13 @@ impl Keeper {
             *self.machines.lock() = Some(there);
         }
         keeps
+    }
+
+    /// Stores that these machines will have objects, too.
+    fn expect_machines<'a>(&self, namespace: &str, names: impl Iterator<Item = &'a str>) {
+        if let Some(machines) = &mut *self.machines.lock() {
+            machines.extend(names.map(|name| (namespace.to_owned(), name.to_owned())));
+        }
     }
 
     /// Removes a machine whose object is gone or will be soon.
@@ -219,6 +233,26 @@ impl Journal for ClusterJournal {
     fn admits(&self) -> Result<(), Unkept> {
         self.partition.admits().map_err(|error| Unkept(error.to_string()))
     }
+}
+
+/// The records of a store's content.
+fn records_of(content: &Content) -> Vec<(Vec<u8>, Option<Bytes>)> {
+    let there = content.objects.iter().map(|(key, bytes)| (record_of(key), Some(bytes.clone())));
+    let deleted = content.deleted.iter().map(|key| (record_of(key), Some(DELETED)));
+    there.chain(deleted).collect()
+}
+
+fn content_of(records: Vec<(Vec<u8>, Bytes)>) -> Result<Content, ClusterError> {
+    let mut content = Content::default();
+    for (record, value) in records {
+        let Some(key) = key_of(&record) else { return Err(ClusterError::Record(record)) };
+        if value.is_empty() {
+            content.deleted.insert(key);
+        } else {
+            content.objects.push((key, value));
+        }
+    }
+    Ok(content)
 }
 
 /// The key of the record of an object: its parts, which contain no zero bytes, joined by zero bytes.

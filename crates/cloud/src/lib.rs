@@ -17,6 +17,7 @@ mod account_metrics;
 mod allocation;
 mod caller;
 mod certificates;
+mod checkpoint;
 mod cidr;
 mod clock;
 mod cloud;
@@ -53,6 +54,7 @@ mod tunnel;
 mod usage;
 
 pub use caller::Caller;
+pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
 pub use connection::LoadBalancerTrouble;

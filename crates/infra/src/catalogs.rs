@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
 use kube::ResourceExt as _;
+use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_cloud::FormerCatalog;
 use nephele_kit::{Cache, Pace};
@@ -42,7 +43,10 @@ impl SeenClouds {
         match clouds.get(&key.0, &key.1) {
             None => drop(seen.remove(&key)),
             Some(found) => {
-                let is_known = seen.get(&key).is_some_and(|known| known.spec == found.spec);
+                let hidden = is_being_restored(&found.metadata);
+                let is_known = seen.get(&key).is_some_and(|known| {
+                    known.spec == found.spec && is_being_restored(&known.metadata) == hidden
+                });
                 seen.insert(key, found);
                 return !is_known;
             }
@@ -76,7 +80,7 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.told.lock();
     let key = (namespace.to_owned(), name.to_owned());
-    let found = context.clouds.get(namespace, name);
+    let found = context.clouds.get(namespace, name).filter(|found| !is_being_restored(&found.metadata));
     let told = match (&found, all.get(&key)) {
         (None, None) => return None,
         (Some(found), Some(known)) if found.spec == known.spec => return Some(found.clone()),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use axum::Router;
 use futures::future::BoxFuture;
 use kube::Client;
 use nephele_cloud::{Cloud, CloudConfig, Network};
@@ -24,6 +25,7 @@ use crate::{
     address::ListenAddress,
     admin::{
         certificate::{CertificateError, self_signed},
+        checkpoint,
         diagnostics::{self, Verbosity},
         health,
         journal::{self, RunningCloud},
@@ -217,6 +219,12 @@ impl Manager {
         self.readiness.clone()
     }
 
+    /// `/journal` and `/checkpoint` of its cloud, for callers that are known to be allowed to use them.
+    pub fn cloud_routes(&self) -> Router {
+        let cloud = &self.running_cloud;
+        journal::router(cloud.clone()).merge(checkpoint::router(cloud.clone()))
+    }
+
     /// Works until `shutdown`, then stops controllers, cloud, lease and servers, in this order and within a time limit.
     /// When a part ends by itself, controllers and cloud are aborted.
     ///
@@ -265,7 +273,7 @@ impl Manager {
             let router = match &tls {
                 Some(_) => {
                     let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
-                    let router = router.merge(debug).merge(journal::router(self.running_cloud.clone()));
+                    let router = router.merge(debug).merge(self.cloud_routes());
                     diagnostics::authorized(router, Reviews::new(self.reviews_client.clone()))
                 }
                 None => router,

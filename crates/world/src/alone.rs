@@ -7,7 +7,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use nephele_world::story::{Story, tell};
-use nephele_world::{Scenario, Summary, Violation, run};
+use nephele_world::{Scenario, Summary, Violation, rewind, run};
 
 /// The argument for a process that reads a scenario, runs it and writes the result.
 pub(crate) const ARGUMENT: &str = "--alone";
@@ -52,6 +52,23 @@ pub(crate) fn tell_story(seed: u64) -> anyhow::Result<()> {
     let told = thread::spawn(move || tell(seed)).join();
     let told = told.map_err(|_| anyhow::anyhow!("the story panicked"))?;
     serde_json::to_writer(std::io::stdout(), &told).context("failed to write the story")
+}
+
+/// Lets a world go back to a checkpoint in another process. Returns what is not as it was.
+pub(crate) fn rewound_alone(seed: u64) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program).args(["--rewind", &seed.to_string()]).output();
+    let output = output.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| Err(format!("the process of the world ended with {}", output.status)))
+}
+
+/// Lets a world go back to a checkpoint and writes the result, in the other process.
+pub(crate) fn rewind_once(seed: u64) -> anyhow::Result<()> {
+    nephele_seeded_process::seed(seed);
+    let outcome = thread::spawn(move || rewind(seed)).join();
+    let outcome = outcome.map_err(|_| anyhow::anyhow!("the world panicked"))?;
+    serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write the result")
 }
 
 /// Reads a scenario, runs it and writes the result, in the other process.

@@ -26,6 +26,7 @@ pub mod memory;
 mod moves;
 mod process;
 mod quiet;
+mod rewind;
 pub mod scenario;
 mod script;
 mod settled;
@@ -36,6 +37,7 @@ mod time;
 mod world;
 
 pub use audit::Violation;
+pub use rewind::rewind;
 pub use scenario::{Scenario, Scope, Step};
 pub use shrink::shrink;
 pub use world::{Summary, run};

@@ -4,6 +4,8 @@
 
 mod alone;
 mod leftovers;
+mod rewinds;
+mod seeds;
 mod slope;
 mod stories;
 
@@ -57,6 +59,12 @@ struct Args {
     /// Instead of worlds, tell a story with ten faults in so many worlds of other seeds, and compare it with the first one.
     #[arg(long, value_name = "TIMES")]
     stories: Option<u64>,
+    /// Instead of worlds, let so many worlds go back to a checkpoint.
+    #[arg(long, value_name = "TIMES")]
+    rewinds: Option<u64>,
+    /// Let a world of this seed go back to a checkpoint, as each of those processes does.
+    #[arg(long, value_name = "SEED", hide = true)]
+    rewind: Option<u64>,
     /// Tell that story once, in a world of this seed, as each of those processes does.
     #[arg(long, value_name = "SEED", hide = true)]
     story: Option<u64>,
@@ -81,6 +89,13 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(seed) = args.story {
         alone::tell_story(seed)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(seed) = args.rewind {
+        alone::rewind_once(seed)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(times) = args.rewinds {
+        return Ok(rewinds::run(times, args.from, args.jobs));
     }
     if let Some(times) = args.stories {
         return stories::compare(times, args.from, args.jobs);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use nephele_cloud::{InProcess, Network};
 use nephele_manager::{Clients, Config, Manager, Options, RunError};
 use nephele_state::MemoryDisk;
@@ -47,6 +48,8 @@ pub(crate) struct Process {
     pub(crate) connection: Arc<Connection>,
     /// The network on which it serves workload clusters.
     pub(crate) network: InProcess,
+    /// The routes of its cloud.
+    pub(crate) routes: Router,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -93,9 +96,9 @@ impl Process {
         let network = InProcess::keeping_on(disk.unwrap_or_default());
         let manager =
             manager.expect("nothing to listen on").within(clock.clock(), Network::InProcess(network.clone()));
-        let shutdown = CancellationToken::new();
+        let (shutdown, routes) = (CancellationToken::new(), manager.cloud_routes());
         let task = tokio::spawn(manager.run(shutdown.clone()));
-        Self { identity, connection, network, shutdown, task }
+        Self { identity, connection, network, routes, shutdown, task }
     }
 
     /// Whether it has ended by itself, as a manager does that lost its lease. Its supervisor then starts another one.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use nephele_standin::{Plan, PlannedClusters};
+use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +21,8 @@ pub(crate) struct Quiet {
     pub(crate) api: ManagementApi,
     /// The clusters that the stand-in for Cluster API takes care of.
     pub(crate) planned: PlannedClusters,
+    /// The way to workload clusters.
+    pub(crate) hub: Hub,
     standin: CancellationToken,
     manager: Process,
 }
@@ -26,6 +30,11 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// Starts it. The manager's lease lasts for `lease`.
     pub(crate) async fn start(lease: Duration) -> Self {
+        Self::with_disk(lease, false).await
+    }
+
+    /// Starts it, with a manager that may keep the objects of workload clusters.
+    pub(crate) async fn with_disk(lease: Duration, keeps_state: bool) -> Self {
         let clock = WorldClock::start();
         let api = management_api("management", &clock).await;
         create_pools(&api, "default", 0).await;
@@ -36,11 +45,21 @@ impl Quiet {
         let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
         let connection =
             Connection::new(api.server().clone(), 0, "manager".to_owned(), conditions, Arc::new(|_| {}));
-        let settings =
-            Settings { scope: Scope::All, shares_ports: false, quota: 0, disk: None, lease: Some(lease) };
+        let settings = Settings {
+            scope: Scope::All,
+            shares_ports: false,
+            quota: 0,
+            disk: keeps_state.then(MemoryDisk::default),
+            lease: Some(lease),
+        };
         let manager = Process::start(connection, "manager".to_owned(), &clock, settings);
         hub.set(std::iter::once(manager.network.clone()));
-        Self { api, planned, standin, manager }
+        Self { api, planned, hub, standin, manager }
+    }
+
+    /// The routes of the manager's cloud.
+    pub(crate) fn routes(&self) -> Router {
+        self.manager.routes.clone()
     }
 
     /// Stops the manager and the stand-in.

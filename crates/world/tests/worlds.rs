@@ -1,6 +1,6 @@
 //! Some worlds on every change; `cargo xtask worlds` runs thousands.
 
-use nephele_world::{Scenario, run};
+use nephele_world::{Scenario, rewind, run};
 
 /// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
@@ -11,6 +11,15 @@ fn in_no_world_is_a_rule_broken() {
         let scenario = Scenario::of(seed);
         if let Err(violation) = run(&scenario) {
             panic!("{violation}\n{scenario}");
+        }
+    }
+}
+
+#[test]
+fn a_world_goes_back_to_a_checkpoint() {
+    for seed in 0..SEEDS {
+        if let Err(difference) = rewind(seed) {
+            panic!("seed {seed}: {difference}");
         }
     }
 }

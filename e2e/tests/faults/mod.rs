@@ -7,6 +7,7 @@ mod killed;
 mod setting;
 mod story;
 mod tenants;
+mod workshop;
 
 use nephele_e2e::{Bare, Scope};
 

@@ -5,23 +5,23 @@ use serde_json::{Value, json};
 
 const USER: &str = "student";
 
-/// Lets the user work in the namespace.
-fn binding(namespace: &str) -> Value {
+/// Lets a user work in the namespace.
+pub(super) fn binding(namespace: &str, user: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": {"name": USER, "namespace": namespace},
+        "metadata": {"name": user, "namespace": namespace},
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "ClusterRole",
             "name": "nephele-system-tenant",
         },
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     })
 }
 
 /// A fault of everything that it can reach.
-fn silence() -> Value {
+pub(super) fn silence() -> Value {
     json!({
         "apiVersion": "cloud.nephele.dev/v1alpha1",
         "kind": "Fault",
@@ -42,7 +42,7 @@ fn scenario() -> Value {
 #[tokio::test]
 async fn tenant_lets_its_own_clusters_misbehave_and_no_others() -> anyhow::Result<()> {
     let (own, other) = (Scope::new("tenant").await?, Scope::new("tenant").await?);
-    own.management.apply(&own.namespace, &[binding(&own.namespace)]).await?;
+    own.management.apply(&own.namespace, &[binding(&own.namespace, USER)]).await?;
     let neighbour = other.plain("cluster", Shape::new(1, 1)).await?;
 
     // The tenant makes a cluster, a Fault and a Scenario, and reads how to reach the cluster.

@@ -9,6 +9,8 @@
 mod definitions;
 pub mod v1alpha1;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 pub use definitions::crds;
 
 /// The API group.
@@ -16,6 +18,17 @@ pub const GROUP: &str = "cloud.nephele.dev";
 
 /// The SimulatedCloud of a cluster that names none, if the namespace has one of this name.
 pub const DEFAULT_NAME: &str = "default";
+
+/// Annotation, with any value, of a SimulatedCloud or Fault that is being restored from a checkpoint. As long as it has the
+/// annotation, managers act as if it did not exist: its status, which says what the cloud has to know first, is not yet
+/// written.
+pub const RESTORING_ANNOTATION: &str = "cloud.nephele.dev/restoring";
+
+/// Whether an object is being restored from a checkpoint.
+#[must_use]
+pub fn is_being_restored(meta: &ObjectMeta) -> bool {
+    meta.annotations.as_ref().is_some_and(|all| all.contains_key(RESTORING_ANNOTATION))
+}
 
 /// Label of a CRD: `clusterctl move` moves all its objects (`cmd/clusterctl/client/cluster/objectgraph.go`).
 ///

@@ -72,7 +72,7 @@ fn namespace(key: &Key) -> String {
 
 impl Store {
     /// A store with the objects that another store kept, at their versions, and the kinds of the definitions among
-    /// them. Later changes are recorded in `journal`.
+    /// them. Later changes are recorded in `journal`, if there is one.
     ///
     /// The counter starts above every object's version and at least at [`StoreOptions::first_version`]. That has to
     /// be above every recorded version, because the latest may belong to a deletion. The log is empty, so earlier
@@ -84,7 +84,7 @@ impl Store {
         options: StoreOptions,
         now: Timestamp,
         kept: Vec<(Key, Bytes)>,
-        journal: Arc<dyn Journal>,
+        journal: Option<Arc<dyn Journal>>,
     ) -> Result<Arc<Self>, RestoreError> {
         let mut objects = Vec::with_capacity(kept.len());
         for (key, bytes) in kept {
@@ -96,7 +96,7 @@ impl Store {
         objects.sort_by_key(|(object, _)| object.resource_version);
         let newest = objects.last().map_or(0, |(object, _)| object.resource_version);
         let first_version = options.first_version.max(newest.saturating_add(1));
-        let store = Self::with_journal(StoreOptions { first_version, ..options }, Some(journal));
+        let store = Self::with_journal(StoreOptions { first_version, ..options }, journal);
         {
             let mut state = store.state.lock();
             for (object, key) in objects {

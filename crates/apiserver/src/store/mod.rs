@@ -275,6 +275,16 @@ impl Store {
         self.newest.subscribe()
     }
 
+    /// The objects of all collections at one instant, by key.
+    #[must_use]
+    pub fn objects(&self) -> Vec<(Key, Arc<Object>)> {
+        let state = self.state.lock();
+        let of = |(resource, collection): (&GroupResource, &Collection)| {
+            collection.all().map(|object| (object.key(resource), object.clone())).collect::<Vec<_>>()
+        };
+        state.collections.iter().flat_map(of).collect()
+    }
+
     /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {

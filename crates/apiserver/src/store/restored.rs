@@ -56,7 +56,7 @@ fn restore(content: &Content) -> (Arc<Store>, Arc<Memory>) {
     let kept = content.objects.clone().into_iter().collect();
     // The latest change may have been a deletion, which leaves no object.
     let options = StoreOptions { first_version: content.version + 1, ..StoreOptions::default() };
-    let store = Store::restored(options, NOW, kept, memory.clone());
+    let store = Store::restored(options, NOW, kept, Some(memory.clone()));
     (store.expect("written by a store"), memory)
 }
 
@@ -68,12 +68,7 @@ fn empty() -> (Arc<Store>, Arc<Memory>) {
 
 /// All objects as the server returns them.
 fn objects(store: &Store) -> BTreeMap<Key, Value> {
-    let resources: Vec<_> = store.state.lock().collections.keys().cloned().collect();
-    let of = |resource: &GroupResource| {
-        let objects = store.list(resource, None).objects;
-        objects.into_iter().map(|object| (object.key(resource), object.value())).collect::<Vec<_>>()
-    };
-    resources.iter().flat_map(of).collect()
+    store.objects().into_iter().map(|(key, object)| (key, object.value())).collect()
 }
 
 fn map(name: &str) -> Key {
@@ -143,7 +138,7 @@ fn what_no_store_has_written_is_refused_by_its_name() {
     let restore = |bytes: &'static str| {
         let kept = vec![(map("a"), bytes::Bytes::from_static(bytes.as_bytes()))];
         let memory = Arc::new(Memory::default());
-        Store::restored(StoreOptions::default(), NOW, kept, memory).expect_err("nonsense").to_string()
+        Store::restored(StoreOptions::default(), NOW, kept, Some(memory)).expect_err("nonsense").to_string()
     };
     assert_eq!(restore("{"), r#"failed to read configmaps "default" "a""#);
     let other = r#"failed to restore configmaps "default" "a": its record holds another object"#;

@@ -49,7 +49,7 @@ impl Journal for DiskJournal {
 
 fn server() -> (ApiServer, Arc<DiskJournal>) {
     let journal = Arc::new(DiskJournal(watch::Sender::new(Disk::Quick)));
-    let store = Store::restored(StoreOptions::default(), now(), Vec::new(), journal.clone()).unwrap();
+    let store = Store::restored(StoreOptions::default(), now(), Vec::new(), Some(journal.clone())).unwrap();
     store.create_default_namespaces(now());
     (ApiServer::new(store, settings(Authentication::AllowAll)), journal)
 }
@@ -110,7 +110,7 @@ async fn malformed_managed_fields_of_a_record_are_in_nobodys_way() {
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}});
         let records = vec![(key, object.to_string().into_bytes().into())];
-        let store = Store::restored(StoreOptions::default(), now(), records, journal).unwrap();
+        let store = Store::restored(StoreOptions::default(), now(), records, Some(journal)).unwrap();
         store.create_default_namespaces(now());
         let server = ApiServer::new(store, settings(Authentication::AllowAll));
         let path = format!("{MAPS}/a");

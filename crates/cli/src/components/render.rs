@@ -55,6 +55,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
         include_str!("../../../../config/rbac/verbosity_role.yaml"),
         include_str!("../../../../config/rbac/journal_reader_role.yaml"),
+        include_str!("../../../../config/rbac/checkpoint_role.yaml"),
         include_str!("../../../../config/rbac/tenant_role.yaml"),
         include_str!("../../../../config/rbac/autoscaler_role.yaml"),
         include_str!("../../../../config/webhook-infrastructure/role.yaml"),

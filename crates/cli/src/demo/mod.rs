@@ -58,7 +58,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     let mut tasks = Tasks::new(stop);
     let journal = folder.path("journal.jsonl");
     let settings = ManagerSettings { port_range: args.port_range, journal, name: "demo", webhooks: None };
-    tasks.add_manager(management.client.clone(), settings)?;
+    management.serve_cloud(tasks.add_manager(management.client.clone(), settings)?);
     let plan = clusters::plan();
     for cluster in &plan.clusters {
         nephele_standin::create(&management.client, cluster).await?;

@@ -1,4 +1,4 @@
-//! An account for a run that may read one path and nothing else. Controllers ask the API server about the token of each
+//! An account for a run that may use one path and nothing else. Controllers ask the API server about the token of each
 //! caller, and accept no client certificates.
 
 use std::time::Duration;
@@ -23,8 +23,10 @@ pub(crate) struct AccountFor<'a> {
     pub(crate) name: String,
     /// A label of all three.
     pub(crate) label: (&'a str, &'a str),
-    /// The path that it may read.
+    /// The path that it may use.
     pub(crate) path: &'a str,
+    /// How it may use the path, such as `get`.
+    pub(crate) verbs: &'a [&'a str],
     /// How long it is needed.
     pub(crate) time_limit: Duration,
 }
@@ -57,10 +59,10 @@ impl Account {
 
     async fn open(&self, wanted: &AccountFor<'_>) -> anyhow::Result<String> {
         let Self { client, name, .. } = self;
-        let AccountFor { label: (label, value), path, time_limit, .. } = wanted;
+        let AccountFor { label: (label, value), path, verbs, time_limit, .. } = wanted;
         let metadata = json!({"name": name, "labels": {*label: value}});
         let role: ClusterRole = serde_json::from_value(json!({
-            "metadata": metadata, "rules": [{"nonResourceURLs": [path], "verbs": ["get"]}],
+            "metadata": metadata, "rules": [{"nonResourceURLs": [path], "verbs": verbs}],
         }))?;
         let binding: ClusterRoleBinding = serde_json::from_value(json!({
             "metadata": metadata,
@@ -69,7 +71,7 @@ impl Account {
         }))?;
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata}))?;
         let params = PostParams::default();
-        let what = format!("failed to create an account that may read {path}");
+        let what = format!("failed to create an account that may use {path}");
         self.accounts().create(&params, &account).await.map_err(answer).context(what.clone())?;
         Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what.clone())?;
         Api::all(client.clone()).create(&params, &binding).await.map_err(answer).context(what)?;

@@ -6,11 +6,13 @@
 //! ```
 
 mod account;
+mod manager;
 mod request;
 mod targets;
 
 pub(crate) use account::{Account, AccountFor};
-pub(crate) use request::{Answer, Diagnostics};
+pub(crate) use manager::{Ask, Manager};
+pub(crate) use request::Diagnostics;
 pub(crate) use targets::{Target, targets};
 
 /// The labels of the manager's pods, however it was installed.

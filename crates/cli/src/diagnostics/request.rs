@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::{Bytes, Incoming};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Body, Bytes};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
@@ -29,10 +30,18 @@ pub(crate) struct Diagnostics {
 /// The answer of a controller.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    pub(crate) body: Incoming,
+    pub(crate) body: UnsyncBoxBody<Bytes, anyhow::Error>,
 }
 
 impl Answer {
+    pub(super) fn of<B>(response: Response<B>) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<anyhow::Error>> + Send + 'static,
+    {
+        let (head, body) = response.into_parts();
+        Self { status: head.status, body: body.map_err(Into::into).boxed_unsync() }
+    }
+
     /// The whole body as text.
     ///
     /// # Errors
@@ -63,41 +72,53 @@ impl Diagnostics {
         self.token = token;
     }
 
-    /// Asks a controller for a path, on a connection of its own that ends with the answer.
+    /// Asks a controller for a path.
     ///
     /// # Errors
     /// When the controller cannot be reached.
     pub(crate) async fn get(&self, target: &Target, path: &str) -> anyhow::Result<Answer> {
+        self.send(target, Method::GET, path, Bytes::new()).await
+    }
+
+    /// Sends a request to a controller, on a connection of its own that ends with the answer.
+    ///
+    /// # Errors
+    /// When the controller cannot be reached.
+    pub(crate) async fn send(
+        &self,
+        target: &Target,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        if !self.token.is_empty() {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
+        }
+        let request = request.body(Full::new(body)).context("failed to make a request")?;
         let pods = Api::<Pod>::namespaced(self.client.clone(), &target.namespace);
         let forwarded = pods.portforward(&target.pod, &[target.port]).await;
         let mut forwarded = forwarded.context("failed to forward a port of its pod")?;
         let stream = forwarded.take_stream(target.port).context("the port was not forwarded")?;
         if !target.is_tls {
-            return send(stream, path, &self.token).await;
+            return send(stream, request).await;
         }
         let name = ServerName::try_from("localhost").context("failed to name the server")?;
         let stream = self.tls.connect(name, stream).await;
-        send(stream.context("failed to connect to its diagnostics")?, path, &self.token).await
+        send(stream.context("failed to connect to its diagnostics")?, request).await
     }
 }
 
 async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    path: &str,
-    token: &str,
+    request: Request<Full<Bytes>>,
 ) -> anyhow::Result<Answer> {
     let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connected.context("failed to connect to its diagnostics")?;
     // It ends when the answer was read or dropped. The reader of the answer is told about a broken connection.
     tokio::spawn(connection);
-    let mut request = Request::get(path).header(header::HOST, "localhost");
-    if !token.is_empty() {
-        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let request = request.body(Empty::<Bytes>::new()).context("failed to make a request")?;
     let answer = sender.send_request(request).await.context("failed to read its diagnostics")?;
-    let status = answer.status();
-    Ok(Answer { status, body: answer.into_body() })
+    Ok(Answer::of(answer))
 }
 
 /// Connects to the controllers that serve their diagnostics over TLS.

@@ -3,10 +3,11 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
 use jiff::SignedDuration;
@@ -20,6 +21,7 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 /// How many changes a watch may lag behind.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
@@ -46,7 +48,15 @@ pub(crate) struct Management {
     pub(crate) server: String,
     /// A kubeconfig for other programs.
     pub(crate) kubeconfig: String,
+    /// The routes of the manager's cloud, once there is a manager.
+    routes: Routes,
 }
+
+/// Answers the paths of the manager's diagnostics that tell about its cloud, so that commands need no port-forward.
+type Routes = Arc<OnceLock<Router>>;
+
+/// The paths that the manager answers.
+const ROUTES: [&str; 2] = ["/journal", "/checkpoint"];
 
 impl Management {
     /// Starts the API on a free port of the loopback interface, with all definitions. It runs until `stop`. Its name is
@@ -58,16 +68,31 @@ impl Management {
         let address = listener.local_addr().context("failed to read the address of the management API")?;
         let url = format!("https://{address}");
         let (tls, kubeconfig) = credentials(name, &url, clock)?;
-        let served = server.clone();
+        let (served, routes) = (server.clone(), Routes::default());
+        let of_manager = Arc::clone(&routes);
         let session = move |peer: Peer<'_>| {
-            let server = served.clone();
+            let (server, routes) = (served.clone(), Arc::clone(&of_manager));
             session_of(peer.certificates.first().and_then(user), move |request| {
-                let server = server.clone();
-                async move { server.handle(request.map(Body::new)).await }
+                let (server, routes) = (server.clone(), Arc::clone(&routes));
+                async move { answer(&server, &routes, request.map(Body::new)).await }
             })
         };
         tokio::spawn(nephele_listen::serve(listener, move || Some(tls.clone()), LIMITS, session, stop));
-        Ok(Self { client: in_process(server), server: url, kubeconfig })
+        Ok(Self { client: in_process(server), server: url, kubeconfig, routes })
+    }
+
+    /// Answers the paths of a manager's cloud from now on, for clients with a certificate.
+    pub(crate) fn serve_cloud(&self, routes: Router) {
+        self.routes.get_or_init(|| routes);
+    }
+}
+
+/// The answer of the API server, or of the manager for its own paths.
+async fn answer(server: &ApiServer, routes: &Routes, request: Request<Body>) -> Response<Body> {
+    let is_known = request.extensions().get::<UserInfo>().is_some();
+    match routes.get().filter(|_| is_known && ROUTES.contains(&request.uri().path())) {
+        Some(routes) => routes.clone().oneshot(request).await.unwrap_or_else(|never| match never {}),
+        None => server.handle(request).await,
     }
 }
 

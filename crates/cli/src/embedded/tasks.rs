@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use axum::Router;
 use kube::Client;
 use nephele_kit::wall_clock;
 use nephele_manager::{Config, Manager, Options};
@@ -56,8 +57,12 @@ impl Tasks {
         Self { stop, running: Vec::new() }
     }
 
-    /// Starts a manager whose workload clusters are on the loopback interface.
-    pub(crate) fn add_manager(&mut self, client: Client, settings: ManagerSettings) -> anyhow::Result<()> {
+    /// Starts a manager whose workload clusters are on the loopback interface. Returns the routes of its cloud.
+    pub(crate) fn add_manager(
+        &mut self,
+        client: Client,
+        settings: ManagerSettings,
+    ) -> anyhow::Result<Router> {
         let ManagerSettings { port_range, journal, name, webhooks } = settings;
         let mut options = Options {
             diagnostics_address: String::new(),
@@ -81,9 +86,9 @@ impl Tasks {
         let config =
             Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
         let manager = Manager::build(config, client).context("failed to build the manager")?;
-        let stop = self.stop.clone();
+        let (stop, routes) = (self.stop.clone(), manager.cloud_routes());
         self.add("manager", tokio::spawn(async move { Ok(manager.run(stop).await?) }));
-        Ok(())
+        Ok(routes)
     }
 
     /// Starts the stand-in for Cluster API.

@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use kube::Client;
 
-use crate::diagnostics::{Account, AccountFor};
+use crate::diagnostics::{AccountFor, Manager};
 
 /// The label of what the command creates.
 const LABEL: &str = "nephele.dev/journal";
 /// The longest time for which the journal is followed with one token.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
-/// Creates an account that may read the journal and nothing else.
-pub(super) async fn create(client: &Client) -> anyhow::Result<Account> {
+/// The manager. Without a token, creates an account that may read the journal and nothing else.
+pub(super) async fn manager(client: &Client, token: Option<String>) -> anyhow::Result<Manager> {
     let run = format!("{:08x}", fastrand::u32(..));
     let wanted = AccountFor {
         name: format!("nephele-journal-{run}"),
         label: (LABEL, &run),
         path: "/journal",
+        verbs: &["get"],
         time_limit: TIME_LIMIT,
     };
-    Account::create(client, wanted).await
+    Manager::find(client, token, wanted).await
 }

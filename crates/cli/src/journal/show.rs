@@ -5,34 +5,26 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use http::StatusCode;
+use http::Method;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use hyper::body::{Body, Bytes};
 use nephele_cloud::{JournalFilter, JournalLine};
 use nephele_engine::Line;
 use tokio_util::sync::CancellationToken;
 
 use super::{account, story};
 use crate::access::AccessArgs;
-use crate::diagnostics::{Answer, Diagnostics, MANAGER_PODS, Target, targets};
-use crate::exit::{Exit, Problem};
+use crate::diagnostics::Ask;
 use crate::output::print;
 
 pub(super) const AFTER_HELP: &str = "\
 The manager remembers the last 4,096 records since its start. Calls that only read, or that change
 nothing, are not recorded unless a fault matches them.";
 
-/// The most replicas of the manager that are asked.
-const PODS_MAX: usize = 16;
 /// The longest line. The manager's are far shorter: an error lists at most twelve names.
 const LINE_MAX: usize = 64 * 1024;
-/// The longest answer that says why the journal cannot be read.
-const REASON_MAX: usize = 4 * 1024;
 
 /// Each record is one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -130,26 +122,19 @@ fn show(line: &JournalLine, format: Format) -> anyhow::Result<()> {
 async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let access = args.access.open().await?;
     let namespace = (!args.all_namespaces).then(|| access.namespace.clone());
-    let path = path(&args.filter(namespace), args.follow)?;
-    let managers = managers(&access.client).await?;
-    let (token, account) = match &args.token {
-        Some(token) => (token.clone(), None),
-        None => {
-            let account = account::create(&access.client).await?;
-            (account.token.clone(), Some(account))
-        }
+    let ask = Ask {
+        about: "the journal",
+        method: Method::GET,
+        path: path(&args.filter(namespace), args.follow)?,
+        body: Bytes::new(),
     };
+    let manager = account::manager(&access.client, args.token.clone()).await?;
     let reading = async {
-        let diagnostics = Diagnostics::new(access.client.clone(), token)?;
-        let answer = ask(&diagnostics, &managers, &path).await?;
+        let answer = manager.ask(&ask).await?.succeeded(ask.about).await?;
         show_lines(answer.body, args.output).await
     };
     let shown = shutdown.run_until_cancelled(reading).await.unwrap_or(Ok(()));
-    let removed = match account {
-        Some(account) => account.remove().await,
-        None => Ok(()),
-    };
-    shown.and(removed)?;
+    shown.and(manager.leave().await)?;
     anyhow::ensure!(
         !args.follow || shutdown.is_cancelled(),
         "the manager stopped; run the command again to follow its successor"
@@ -169,53 +154,11 @@ fn path(filter: &JournalFilter, follow: bool) -> anyhow::Result<String> {
     Ok(format!("/journal?{}", query.finish()))
 }
 
-/// The running pods of the manager.
-async fn managers(client: &Client) -> anyhow::Result<Vec<Target>> {
-    let listed = Api::<Pod>::all(client.clone()).list(&ListParams::default().labels(MANAGER_PODS)).await;
-    let listed = listed
-        .map_err(|error| Problem::request("find the manager's pod", "list pods in all namespaces", error))?;
-    let managers = targets(&listed.items, PODS_MAX);
-    if managers.is_empty() {
-        let message = format!(
-            "found no running pod of Nephele's manager; is the infrastructure provider installed in this cluster? \
-             Its pods have the labels {MANAGER_PODS}"
-        );
-        return Err(Problem::new(Exit::NotFound, message).into());
-    }
-    Ok(managers)
-}
-
-/// The answer of the manager that runs the cloud: one of the replicas.
-async fn ask(diagnostics: &Diagnostics, managers: &[Target], path: &str) -> anyhow::Result<Answer> {
-    let mut reason = String::new();
-    for manager in managers {
-        let answer = diagnostics.get(manager, path).await;
-        let answer = answer.with_context(|| format!("failed to read the journal of {}", manager.pod))?;
-        let status = answer.status;
-        if status.is_success() {
-            return Ok(answer);
-        }
-        let said = answer.text(REASON_MAX).await?;
-        reason = format!("{}: {status} {}", manager.pod, said.trim());
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let message = format!(
-                    "failed to read the journal of {reason}; the token needs the permission to get /journal"
-                );
-                return Err(Problem::new(Exit::Forbidden, message).into());
-            }
-            StatusCode::NOT_FOUND => bail!(
-                "failed to read the journal of {reason}; the manager serves it only when its diagnostics ask for a token"
-            ),
-            _ => bail!("failed to read the journal of {reason}"),
-        }
-    }
-    bail!("failed to read the journal of {reason}")
-}
-
 /// Shows the lines as they come.
-async fn show_lines(mut body: Incoming, format: Format) -> anyhow::Result<()> {
+async fn show_lines(
+    mut body: impl Body<Data = Bytes, Error = anyhow::Error> + Unpin,
+    format: Format,
+) -> anyhow::Result<()> {
     let mut rest = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.context("failed to read the journal")?;

@@ -83,7 +83,7 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
     let journal = api.folder.path("journal.jsonl");
     let settings =
         ManagerSettings { port_range: "28500-28599".to_owned(), journal, name: "load", webhooks: None };
-    tasks.add_manager(api.client.clone(), settings).expect("it starts");
+    let _routes = tasks.add_manager(api.client.clone(), settings).expect("it starts");
     tasks.add_standin(api.client.clone(), PlannedClusters::new(Plan::default()));
     let (report, page) = (api.folder.path("report.json"), api.folder.path("report.html"));
     let flags = ["-n", "5", "--workers", "2", "--time-limit", "90s", "--report"];

@@ -103,6 +103,8 @@ struct ManagementApi {
     client: Client,
     kubeconfig: PathBuf,
     server: String,
+    /// The management API, if it is in this process.
+    embedded: Option<Management>,
 }
 
 /// Starts everything, and works until `end`.
@@ -117,10 +119,10 @@ async fn serve(
     let (management, webhooks) = match &args.attach {
         Some(kubeconfig) => attach::connect(kubeconfig, folder, Timestamp::now()).await?,
         None => {
-            let Management { client, server, kubeconfig } =
-                Management::start("nephele-up", &wall_clock(), stop.clone())?;
-            let kubeconfig = folder.write("management.kubeconfig", &kubeconfig)?;
-            (ManagementApi { client, kubeconfig, server }, None)
+            let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
+            let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;
+            let (client, server) = (embedded.client.clone(), embedded.server.clone());
+            (ManagementApi { client, kubeconfig, server, embedded: Some(embedded) }, None)
         }
     };
     let client = management.client.clone();
@@ -132,7 +134,10 @@ async fn serve(
         name: "up",
         webhooks: webhooks.as_ref().map(LocalWebhooks::settings),
     };
-    tasks.add_manager(client.clone(), settings)?;
+    let routes = tasks.add_manager(client.clone(), settings)?;
+    if let Some(embedded) = &management.embedded {
+        embedded.serve_cloud(routes);
+    }
     let is_played = args.attach.is_none() || args.stand_in;
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));

@@ -9,6 +9,7 @@ use std::sync::{Arc, Once};
 use futures::{Stream, StreamExt as _};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
+use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::FaultId;
 use nephele_fault::{differs_in_numbers_only, is_of_addresses};
@@ -50,7 +51,7 @@ pub(crate) fn put_all(context: &Context) {
 /// Sends a Fault to the cloud. Returns its mistake, if it has one: then it has no effect.
 fn put(context: &Context, object: &Fault) -> Option<String> {
     let id = id(object);
-    if is_of_addresses(&object.spec) {
+    if is_of_addresses(&object.spec) || is_being_restored(&object.metadata) {
         remove(context, &id);
         return None;
     }
@@ -80,6 +81,10 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     if object.metadata.deletion_timestamp.is_some() {
         remove(&context, &id(&object));
         return Ok(Outcome::Done);
+    }
+    if is_being_restored(&object.metadata) {
+        remove(&context, &id(&object));
+        return Ok(Outcome::WaitingOn("restored"));
     }
     if paused(&*object, None).is_some() {
         return Ok(Outcome::WaitingOn("unpaused"));

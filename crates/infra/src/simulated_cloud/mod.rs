@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{
     LeakedInstance, LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
 };
@@ -36,7 +37,7 @@ pub(crate) async fn reconcile(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
-    if paused(&*object, None).is_some() {
+    if paused(&*object, None).is_some() || is_being_restored(&object.metadata) {
         return Ok(Outcome::WaitingOn("unpaused"));
     }
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::{GROUP, v1alpha1, v1alpha1::Fault};
+use nephele_api::cloud::{GROUP, is_being_restored, v1alpha1, v1alpha1::Fault};
 use nephele_api::conditions::{self, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
@@ -276,7 +276,8 @@ fn id(object: &Fault) -> FaultId {
 /// Carries a Fault out and reports its status, if it is one of addresses. Others are the infrastructure provider's.
 async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
     let (id, now) = (id(&object), context.now());
-    if object.metadata.deletion_timestamp.is_some() || !is_of_addresses(&object.spec) {
+    let has_no_effect = object.metadata.deletion_timestamp.is_some() || is_being_restored(&object.metadata);
+    if has_no_effect || !is_of_addresses(&object.spec) {
         context.forget_fault(&id);
         return Ok(Outcome::Done);
     }
@@ -336,7 +337,9 @@ pub(crate) async fn follow(
         if store.wait_until_ready().await.is_ok() {
             let all = store.state();
             let ours = all.iter().filter(|object| {
-                is_of_addresses(&object.spec) && object.metadata.deletion_timestamp.is_none()
+                is_of_addresses(&object.spec)
+                    && object.metadata.deletion_timestamp.is_none()
+                    && !is_being_restored(&object.metadata)
             });
             ours.for_each(|object| drop(context.put_fault(object, context.now())));
             listed.send_replace(true);

@@ -22,6 +22,15 @@ const READERS_MAX: usize = 16;
 /// The cloud, once the manager runs one: only the leader does.
 pub(crate) type RunningCloud = Arc<OnceLock<Cloud>>;
 
+/// Why a manager without a cloud does not answer.
+pub(super) const NO_CLOUD: &str =
+    "this manager runs no cloud: another replica is the leader, or it is starting\n";
+
+/// The answer of a manager that cannot answer now.
+pub(super) fn unavailable(why: &'static str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], why).into_response()
+}
+
 /// The parameters of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,12 +69,7 @@ async fn journal(
             return (StatusCode::BAD_REQUEST, format!("{}\n", rejection.body_text())).into_response();
         }
     };
-    let unavailable = |what: &'static str| {
-        (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], what).into_response()
-    };
-    let Some(cloud) = cloud.get() else {
-        return unavailable("this manager runs no cloud: another replica is the leader, or it is starting\n");
-    };
+    let Some(cloud) = cloud.get() else { return unavailable(NO_CLOUD) };
     let Ok(place) = places.try_acquire_owned() else {
         return unavailable("too many readers of the journal\n");
     };
@@ -97,7 +101,7 @@ fn json(lines: &[JournalLine]) -> Bytes {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use axum::body::to_bytes;
@@ -112,7 +116,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn cloud() -> Cloud {
+    pub(crate) fn cloud() -> Cloud {
         let config = CloudConfig {
             advertise_host: "127.0.0.1".into(),
             bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
@@ -130,7 +134,7 @@ mod tests {
         cloud
     }
 
-    fn running(cloud: &Cloud) -> RunningCloud {
+    pub(crate) fn running(cloud: &Cloud) -> RunningCloud {
         let running = RunningCloud::default();
         running.get_or_init(|| cloud.clone());
         running

@@ -1,6 +1,7 @@
-//! The manager's own endpoints: health for the kubelet, metrics for Prometheus, the journal for people.
+//! The manager's own endpoints: health for the kubelet, metrics for Prometheus, the journal and checkpoints for people.
 
 pub(crate) mod certificate;
+pub(crate) mod checkpoint;
 pub(crate) mod diagnostics;
 pub(crate) mod health;
 pub(crate) mod journal;

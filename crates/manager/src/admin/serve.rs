@@ -8,8 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections at a time. There are only a few probes and scrapers.
 const CONNECTIONS_MAX: usize = 64;
-/// The longest time to receive the body of a request. The longest body is a number.
-const BODY_MAX: Duration = Duration::from_secs(10);
+/// The longest time to receive the body of a request. The longest body is a checkpoint of a thousand clusters, through a
+/// port-forward.
+const BODY_MAX: Duration = Duration::from_secs(60);
 
 /// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.
 ///

@@ -109,7 +109,8 @@ impl Sampling {
         let account = match found.iter().any(|target| target.is_tls) {
             true => {
                 let name = format!("nephele-load-{run}");
-                let wanted = AccountFor { name, label: (LABEL, run), path: METRICS, time_limit };
+                let wanted =
+                    AccountFor { name, label: (LABEL, run), path: METRICS, verbs: &["get"], time_limit };
                 Some(Account::create(client, wanted).await.map_err(|error| format!("{error:#}"))?)
             }
             false => None,

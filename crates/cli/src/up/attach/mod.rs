@@ -50,7 +50,7 @@ pub(super) async fn connect(
         false => Some(LocalWebhooks::prepare(folder, now)?),
     };
     install(&client, webhooks.as_ref()).await?;
-    Ok((ManagementApi { client, kubeconfig: file, server }, webhooks))
+    Ok((ManagementApi { client, kubeconfig: file, server, embedded: None }, webhooks))
 }
 
 async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::Result<()> {

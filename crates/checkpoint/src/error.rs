@@ -1,0 +1,119 @@
+//! Why a checkpoint cannot be saved, read or restored.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// An error of whatever reaches the manager.
+pub(crate) type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why a checkpoint cannot be saved.
+#[derive(Debug, Error)]
+pub enum SaveError {
+    /// A request to the management API failed.
+    #[error("failed to {what}")]
+    Request {
+        /// What the request is for.
+        what: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// The manager did not answer.
+    #[error("failed to read the objects of the workload clusters from the manager")]
+    Manager(#[source] Cause),
+    /// The manager's answer makes no sense.
+    #[error("failed to understand the manager's answer")]
+    Answer(#[source] serde_json::Error),
+}
+
+/// Why a file is not a checkpoint.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It cannot be read or written.
+    #[error("failed to read or write the file")]
+    Io(#[from] io::Error),
+    /// It does not begin as a checkpoint does.
+    #[error("it is not a checkpoint: its first line is not {{\"checkpoint\":1,…}}")]
+    NotACheckpoint,
+    /// Another release wrote it.
+    #[error("it is a checkpoint of format {0}; this release reads format 1")]
+    Format(u64),
+    /// A line is damaged.
+    #[error("failed to understand line {number}")]
+    Line {
+        /// The line, from 1.
+        number: usize,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The last line says how many objects and clusters there are; the file has other numbers.
+    #[error("the file is not complete")]
+    Incomplete,
+}
+
+/// Why a checkpoint cannot be restored.
+#[derive(Debug, Error)]
+pub enum RestoreError {
+    /// The namespaces have objects that the restoration would delete.
+    #[error("the namespaces of the checkpoint have {objects} objects, among them {}", listed(.clusters))]
+    Occupied {
+        /// How many.
+        objects: usize,
+        /// The names of the Clusters.
+        clusters: Vec<String>,
+    },
+    /// The management cluster lacks a kind.
+    #[error("the management cluster has no {kind} of {api_version}")]
+    Kind {
+        /// Group and version.
+        api_version: String,
+        /// The kind.
+        kind: String,
+    },
+    /// A request to the management API failed.
+    #[error("failed to {what}")]
+    Request {
+        /// What the request is for.
+        what: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// The manager did not answer.
+    #[error("failed to give the objects of the workload clusters to the manager")]
+    Manager(#[source] Cause),
+    /// Objects did not go.
+    #[error("{left} objects are still there after {waited:?}, such as {example}")]
+    Remains {
+        /// How many.
+        left: usize,
+        /// One of them.
+        example: String,
+        /// How long it took.
+        waited: Duration,
+        /// Why the last attempt to remove one failed.
+        #[source]
+        source: Option<kube::Error>,
+    },
+    /// The manager did not let go of its clusters.
+    #[error("the manager still runs workload clusters whose objects are gone after {0:?}")]
+    StillRunning(Duration),
+    /// The manager did not create a workload cluster again.
+    #[error(
+        "the manager does not run the workload cluster {cluster} after {waited:?}; its InMemoryCluster says why"
+    )]
+    DoesNotRun {
+        /// Namespace and name.
+        cluster: String,
+        /// How long it took.
+        waited: Duration,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "no Cluster".to_owned() } else { format!("the Clusters {}", names.join(", ")) }
+}

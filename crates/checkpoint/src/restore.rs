@@ -1,0 +1,264 @@
+//! Restores a checkpoint.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::clear::{all, clear};
+use crate::error::RestoreError;
+use crate::file::Checkpoint;
+use crate::kinds::{self, Kind, kind_of};
+use crate::order::{self, Generation, Part, is_cluster, is_scenario};
+use crate::workloads::Workloads;
+
+/// Requests in flight: as many as a busy controller of Cluster API has.
+pub(crate) const AT_A_TIME: usize = 10;
+/// The time between two attempts to give objects to a manager that still runs clusters.
+const RETRY: Duration = Duration::from_millis(200);
+/// The field manager of Cluster API's topology controller (`internal/controllers/topology/cluster/structuredmerge` of
+/// cluster-api). It rolls machines out anew if it does not find itself as the manager of their fields.
+const TOPOLOGY_MANAGER: &str = "capi-topology";
+
+/// How to restore a checkpoint.
+pub struct Restore<'a, W> {
+    /// The management API.
+    pub client: &'a Client,
+    /// The manager.
+    pub workloads: &'a W,
+    /// Whether to remove what is in the namespaces of the checkpoint.
+    pub replace: bool,
+    /// How long the removal may take.
+    pub time_limit: Duration,
+    /// Told what happens, in a few words.
+    pub report: &'a (dyn Fn(&str) + Sync),
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Objects of the management cluster.
+    pub objects: usize,
+    /// Workload clusters with their objects.
+    pub clusters: usize,
+}
+
+/// An object that was created again.
+struct Created<'a> {
+    kind: &'a Kind,
+    saved: DynamicObject,
+    part: Part,
+}
+
+impl<W: Workloads + Sync> Restore<'_, W> {
+    /// Brings the namespaces of a checkpoint back to it. After a failure, the whole restoration can be repeated.
+    ///
+    /// # Errors
+    /// When there is something in the namespaces and it should not be removed, when the management API refuses a request,
+    /// or the manager does not answer.
+    pub async fn run(&self, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
+        let namespaces = &checkpoint.header.namespaces;
+        let restored = Restored { objects: checkpoint.objects.len(), clusters: checkpoint.clusters.len() };
+        let kinds = kinds::discover(self.client).await;
+        let kinds = kinds.map_err(request("list the CustomResourceDefinitions"))?;
+        // Before anything is removed.
+        for object in &checkpoint.objects {
+            known(&kinds, object)?;
+        }
+        self.make_room(&kinds, namespaces).await?;
+        (self.report)("Giving the objects of the workload clusters to the manager");
+        self.put_back(&checkpoint).await?;
+        (self.report)("Creating the objects");
+        self.create_namespaces(namespaces).await?;
+        let (mut uids, mut created) = (BTreeMap::new(), Vec::new());
+        let mut generations = order::generations(checkpoint.objects.clone()).into_iter().peekable();
+        while let Some(Generation { part, objects }) = generations.next() {
+            created.extend(self.create_all(&kinds, part, objects, &mut uids).await?);
+            // What clusters depend on acts before they are there, as after a restart.
+            if part == Part::Surroundings && generations.peek().is_none_or(|next| next.part != part) {
+                let ready = created.iter().filter(|created| !is_scenario(&created.saved));
+                self.each(ready, "resume an object", |created| self.resume(created)).await?;
+            }
+        }
+        (self.report)("Resuming the clusters");
+        self.all_run(&checkpoint.clusters).await?;
+        let clusters = created.iter().filter(|created| is_cluster(&created.saved));
+        self.each(clusters, "resume a Cluster", |created| self.resume(created)).await?;
+        let scenarios = created.iter().filter(|created| is_scenario(&created.saved));
+        self.each(scenarios, "resume a Scenario", |created| self.resume(created)).await?;
+        let going = created.iter().filter(|created| created.saved.metadata.deletion_timestamp.is_some());
+        self.each(going, "delete an object that was being deleted", |created| self.delete(created)).await?;
+        self.workloads.forget().await.map_err(|error| RestoreError::Manager(error.into()))?;
+        Ok(restored)
+    }
+
+    /// Removes what is in the namespaces, or refuses.
+    async fn make_room(&self, kinds: &[Kind], namespaces: &[String]) -> Result<(), RestoreError> {
+        let here = all(self.client, kinds, namespaces).await?;
+        if here.is_empty() {
+            return Ok(());
+        }
+        if !self.replace {
+            let clusters = here.iter().filter(|(_, object)| is_cluster(object));
+            return Err(RestoreError::Occupied {
+                objects: here.len(),
+                clusters: clusters.map(|(_, object)| object.name_any()).collect(),
+            });
+        }
+        (self.report)(&format!("Removing {} objects", here.len()));
+        clear(self.client, kinds, namespaces, self.time_limit).await
+    }
+
+    /// Gives the objects of the workload clusters to the manager, as soon as it has deleted its clusters.
+    async fn put_back(&self, checkpoint: &Checkpoint) -> Result<(), RestoreError> {
+        let (lines, begun) = (checkpoint.cluster_lines(), Instant::now());
+        loop {
+            let put = self.workloads.put_back(lines.clone()).await;
+            if put.map_err(|error| RestoreError::Manager(error.into()))? {
+                return Ok(());
+            }
+            if begun.elapsed() >= self.time_limit {
+                return Err(RestoreError::StillRunning(begun.elapsed()));
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Waits until the manager runs the workload clusters, which it does although they are paused.
+    async fn all_run(&self, clusters: &[Value]) -> Result<(), RestoreError> {
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for cluster in clusters {
+            let text = |field: &str| cluster[field].as_str().unwrap_or_default();
+            wanted.entry(text("namespace")).or_default().insert(text("name"));
+        }
+        let begun = Instant::now();
+        for (namespace, mut names) in wanted {
+            loop {
+                let running = self.workloads.names(namespace).await;
+                let running = running.map_err(|error| RestoreError::Manager(error.into()))?;
+                names.retain(|name| !running.contains(*name));
+                let Some(name) = names.first() else { break };
+                if begun.elapsed() >= self.time_limit {
+                    let cluster = format!("{namespace}/{name}");
+                    return Err(RestoreError::DoesNotRun { cluster, waited: begun.elapsed() });
+                }
+                sleep(RETRY).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_namespaces(&self, namespaces: &[String]) -> Result<(), RestoreError> {
+        for name in namespaces {
+            let mut namespace = Namespace::default();
+            namespace.metadata.name = Some(name.clone());
+            match Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                created => drop(created.map_err(request("create a namespace"))?),
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_all<'k>(
+        &self,
+        kinds: &'k [Kind],
+        part: Part,
+        objects: Vec<DynamicObject>,
+        uids: &mut BTreeMap<String, String>,
+    ) -> Result<Vec<Created<'k>>, RestoreError> {
+        let known_uids = &*uids;
+        let created = stream::iter(objects).map(|saved| async move {
+            let kind = known(kinds, &saved)?;
+            self.create(kind, saved, part, known_uids).await
+        });
+        let created: Vec<_> = created.buffer_unordered(AT_A_TIME).try_collect().await?;
+        let (created, pairs): (Vec<_>, Vec<_>) = created.into_iter().unzip();
+        uids.extend(pairs);
+        Ok(created)
+    }
+
+    /// Creates an object again, with its status. Returns its uid in the checkpoint and its new one.
+    async fn create<'k>(
+        &self,
+        kind: &'k Kind,
+        saved: DynamicObject,
+        part: Part,
+        uids: &BTreeMap<String, String>,
+    ) -> Result<(Created<'k>, (String, String)), RestoreError> {
+        let (api, name) = (kind.api(self.client, &saved.namespace().unwrap_or_default()), saved.name_any());
+        let failed = |what: &str| request(&format!("{what} {} {name}", kind.resource.kind));
+        let prepared = order::prepared(&saved, part, uids);
+        let made = api.create(&PostParams::default(), &prepared).await;
+        let made = made.map_err(failed("create"))?;
+        let params = PatchParams::default();
+        if kind.has_status
+            && let Some(status) = order::status(&saved, made.metadata.generation)
+        {
+            let patch = json!({ "status": status });
+            let written = api.patch_status(&name, &params, &Patch::Merge(&patch)).await;
+            written.map_err(failed("write the status of"))?;
+        }
+        if let Some(fields) = managed_fields(&saved) {
+            let patch = json!({ "metadata": { "managedFields": fields } });
+            let written = api.patch(&name, &params, &Patch::Merge(&patch)).await;
+            written.map_err(failed("write the managed fields of"))?;
+        }
+        let uids = (saved.uid().unwrap_or_default(), made.uid().unwrap_or_default());
+        Ok((Created { kind, saved, part }, uids))
+    }
+
+    async fn each<'c, 'k: 'c, F: Future<Output = Result<(), kube::Error>>>(
+        &self,
+        created: impl Iterator<Item = &'c Created<'k>>,
+        what: &str,
+        act: impl Fn(&'c Created<'k>) -> F,
+    ) -> Result<(), RestoreError> {
+        let acts = stream::iter(created.map(act)).buffer_unordered(AT_A_TIME);
+        acts.try_collect::<()>().await.map_err(request(what))
+    }
+
+    async fn resume(&self, created: &Created<'_>) -> Result<(), kube::Error> {
+        match order::resumed(&created.saved, created.part) {
+            Some(patch) => {
+                let (api, name) = self.place(created);
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn delete(&self, created: &Created<'_>) -> Result<(), kube::Error> {
+        let (api, name) = self.place(created);
+        api.delete(&name, &DeleteParams::background()).await.map(drop)
+    }
+
+    fn place(&self, created: &Created<'_>) -> (Api<DynamicObject>, String) {
+        let namespace = created.saved.namespace().unwrap_or_default();
+        (created.kind.api(self.client, &namespace), created.saved.name_any())
+    }
+}
+
+fn known<'a>(kinds: &'a [Kind], object: &DynamicObject) -> Result<&'a Kind, RestoreError> {
+    kind_of(kinds, object).ok_or_else(|| {
+        let types = object.types.clone().unwrap_or_default();
+        RestoreError::Kind { api_version: types.api_version, kind: types.kind }
+    })
+}
+
+/// Who manages the fields of an object of a topology.
+fn managed_fields(saved: &DynamicObject) -> Option<Value> {
+    let fields = saved.metadata.managed_fields.as_ref()?;
+    let of_topology = fields.iter().any(|entry| entry.manager.as_deref() == Some(TOPOLOGY_MANAGER));
+    of_topology.then(|| json!(fields))
+}
+
+pub(crate) fn request(what: &str) -> impl FnOnce(kube::Error) -> RestoreError + use<> {
+    let what = what.to_owned();
+    |source| RestoreError::Request { what, source }
+}

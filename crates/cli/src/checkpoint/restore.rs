@@ -1,0 +1,65 @@
+//! `nephele checkpoint restore`.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use nephele_checkpoint::{Checkpoint, Restore, RestoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::workloads::with_manager;
+use crate::access::TargetArgs;
+use crate::exit::{Exit, Problem};
+use crate::output::print;
+
+pub(super) const AFTER_HELP: &str = "\
+Everything of Cluster API and of the simulated cloud in the namespaces of the checkpoint is replaced. Names, \
+endpoints, certificates and everything in the workload clusters are those of the checkpoint; kubeconfigs stay \
+valid. Objects of the management cluster get new uids, as after `clusterctl move`. After a failure, run the \
+command again.";
+
+/// What to restore.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A file of `nephele checkpoint save`
+    file: PathBuf,
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Remove what is in the namespaces of the checkpoint. Without it, the command refuses if there is something.
+    #[arg(long)]
+    replace: bool,
+    /// A token that may put /checkpoint [default: that of an account which the command creates and removes]
+    #[arg(long)]
+    token: Option<String>,
+    /// How long it may take until everything is removed.
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = nephele_go_duration::parse)]
+    time_limit: Duration,
+}
+
+pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let path = args.file.display();
+    let file = File::open(&args.file).with_context(|| format!("failed to open {path}"))?;
+    let checkpoint =
+        Checkpoint::read(BufReader::new(file)).with_context(|| format!("failed to read {path}"))?;
+    let client = &args.target.open().await?.client;
+    let (time_limit, replace) = (args.time_limit, args.replace);
+    let restored = with_manager(client, args.token, time_limit, &shutdown, async |workloads| {
+        let report = |step: &str| eprintln!("{step}");
+        let restore = Restore { client, workloads, replace, time_limit, report: &report };
+        match restore.run(checkpoint).await {
+            Err(error @ RestoreError::Occupied { .. }) => {
+                let message = format!("{error}; --replace removes them");
+                Err(Problem::new(Exit::Failed, message).into())
+            }
+            other => other.map_err(Into::into),
+        }
+    })
+    .await?;
+    let (objects, clusters) = (restored.objects, restored.clusters);
+    print(&format!("Restored {objects} objects and {clusters} workload clusters\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

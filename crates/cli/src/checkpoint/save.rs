@@ -1,0 +1,87 @@
+//! `nephele checkpoint save`.
+
+use std::fs::{self, OpenOptions};
+use std::io::BufWriter;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use nephele_checkpoint::Checkpoint;
+use tokio_util::sync::CancellationToken;
+
+use super::workloads::with_manager;
+use crate::access::AccessArgs;
+use crate::exit::Problem;
+use crate::output::print;
+
+pub(super) const AFTER_HELP: &str = "\
+The file has the objects of Cluster API and of the simulated cloud with their status, the Secrets of the \
+clusters, and everything in the workload clusters. Only its owner can read it. Nothing is changed, and \
+controllers go on meanwhile.";
+
+/// How long the manager may take for the objects of a thousand clusters.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// What to save, and where.
+#[derive(Debug, Args)]
+pub(crate) struct SaveArgs {
+    /// The file to write
+    file: PathBuf,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Save the clusters of all namespaces.
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// A token that may get /checkpoint [default: that of an account which the command creates and removes]
+    #[arg(long)]
+    token: Option<String>,
+}
+
+pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let access = args.access.open().await?;
+    let namespaces = match args.all_namespaces {
+        true => all_namespaces(&access.client).await?,
+        false => vec![access.namespace.clone()],
+    };
+    let client = &access.client;
+    let checkpoint = with_manager(client, args.token, TIME_LIMIT, &shutdown, async |workloads| {
+        let version = nephele_manager::version();
+        let saved = nephele_checkpoint::save(client, workloads, &namespaces, Timestamp::now(), version).await;
+        saved.map_err(Into::into)
+    })
+    .await?;
+    write(&checkpoint, &args.file).with_context(|| format!("failed to write {}", args.file.display()))?;
+    let (objects, clusters) = (checkpoint.objects.len(), checkpoint.clusters.len());
+    let file = args.file.display();
+    print(&format!("Saved {objects} objects and {clusters} workload clusters to {file}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
+    let listed = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await;
+    let listed = listed.map_err(|error| Problem::request("list the namespaces", "list namespaces", error))?;
+    Ok(listed.iter().map(Namespace::name_any).collect())
+}
+
+/// Writes a file that only its owner can read. A file of this name is there as a whole, before or after.
+fn write(checkpoint: &Checkpoint, path: &Path) -> anyhow::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let mut file = BufWriter::new(file);
+    let written = checkpoint.write(&mut file).map_err(anyhow::Error::from);
+    let kept = written.and_then(|()| Ok(file.get_ref().sync_all()?));
+    if let Err(error) = kept.and_then(|()| Ok(fs::rename(&draft, path)?)) {
+        // The draft is of no use to anybody.
+        let _ = fs::remove_file(&draft);
+        return Err(error);
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The manager's `/checkpoint`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
+use kube::Client;
+use nephele_checkpoint::Workloads;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::diagnostics::{AccountFor, Ask, Manager};
+
+/// The label of the account.
+const LABEL: &str = "nephele.dev/checkpoint";
+const ABOUT: &str = "the objects of workload clusters";
+const PATH: &str = "/checkpoint";
+
+/// Asks the manager.
+pub(super) struct OfManager(Manager);
+
+/// The path of a GET with its parameters.
+fn path(namespace: &str, names: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("namespace", namespace).append_pair("names", names);
+    format!("{PATH}?{}", query.finish())
+}
+
+impl OfManager {
+    async fn get(&self, namespace: &str, names: &str) -> anyhow::Result<Vec<u8>> {
+        let ask = Ask { about: ABOUT, method: Method::GET, path: path(namespace, names), body: Bytes::new() };
+        let answer = self.0.ask(&ask).await?.succeeded(ABOUT).await?;
+        Ok(answer.body.collect().await?.to_bytes().into())
+    }
+}
+
+impl Workloads for OfManager {
+    type Error = anyhow::Error;
+
+    async fn read(&self, namespace: &str) -> anyhow::Result<Vec<u8>> {
+        self.get(namespace, "false").await
+    }
+
+    async fn names(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+        #[derive(Deserialize)]
+        struct Line {
+            name: String,
+        }
+        let lines = self.get(namespace, "true").await?;
+        let lines = serde_json::Deserializer::from_slice(&lines).into_iter::<Line>();
+        let names = lines.map(|line| line.map(|line| line.name)).collect::<Result<_, _>>();
+        names.context("failed to understand the names of workload clusters")
+    }
+
+    async fn put_back(&self, lines: Vec<u8>) -> anyhow::Result<bool> {
+        let ask = Ask { about: ABOUT, method: Method::PUT, path: PATH.to_owned(), body: lines.into() };
+        let answer = self.0.ask(&ask).await?;
+        if answer.status == StatusCode::CONFLICT {
+            return Ok(false);
+        }
+        answer.succeeded(ABOUT).await.map(|_| true)
+    }
+
+    async fn forget(&self) -> anyhow::Result<()> {
+        let ask = Ask { about: ABOUT, method: Method::DELETE, path: PATH.to_owned(), body: Bytes::new() };
+        self.0.ask(&ask).await?.succeeded(ABOUT).await.map(drop)
+    }
+}
+
+/// Does something with the manager, as an account that may use its `/checkpoint` and nothing else.
+pub(super) async fn with_manager<T>(
+    client: &Client,
+    token: Option<String>,
+    time_limit: Duration,
+    shutdown: &CancellationToken,
+    act: impl AsyncFnOnce(&OfManager) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let run = format!("{:08x}", fastrand::u32(..));
+    let account = AccountFor {
+        name: format!("nephele-checkpoint-{run}"),
+        label: (LABEL, &run),
+        path: PATH,
+        verbs: &["get", "put", "delete"],
+        time_limit,
+    };
+    let workloads = OfManager(Manager::find(client, token, account).await?);
+    let done = shutdown.run_until_cancelled(act(&workloads)).await;
+    let left = workloads.0.leave().await;
+    let done = done.unwrap_or_else(|| Err(anyhow::anyhow!("interrupted")))?;
+    left.map(|()| done)
+}

@@ -1,0 +1,189 @@
+//! The objects of clusters at one moment, and how clusters get them back.
+//!
+//! A checkpoint has the objects of each workload cluster. Everything else about a cluster follows from its management
+//! objects, as after a restart. Whoever restores a checkpoint puts the objects here first, and then creates the
+//! management objects again: each cluster takes its objects when it is created.
+//!
+//! The objects wait in memory, at most those of one checkpoint, until they are forgotten or the next ones replace them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use nephele_apiserver::{Key, RestoreError, Store, StoreOptions};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::cloud::Cloud;
+use crate::identity::ClusterId;
+use crate::spec::ClusterSpec;
+
+/// The objects of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterObjects {
+    /// The namespace of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// When it was created. Another cluster of this name does not get the objects.
+    pub created_at: Timestamp,
+    /// The objects.
+    pub objects: Vec<ObjectRecord>,
+}
+
+/// An object of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural, lower case.
+    pub resource: String,
+    /// The namespace in the cluster; empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The object as clients see it. None if every cluster has it at first and a client deleted it.
+    pub object: Option<Value>,
+}
+
+/// Why objects cannot be put back.
+#[derive(Debug, Error)]
+pub enum PutBackError {
+    /// The cluster has objects.
+    #[error("cluster {0} exists; delete it first")]
+    Exists(ClusterId),
+    /// An object cannot have been one of a cluster.
+    #[error("failed to read the objects of cluster {cluster}")]
+    Objects {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The cause.
+        #[source]
+        source: Box<RestoreError>,
+    },
+    /// The objects need too much memory.
+    #[error("the objects of all clusters have more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// The objects that wait for their clusters.
+#[derive(Debug, Default)]
+pub(crate) struct PutBack(Mutex<BTreeMap<ClusterId, Waiting>>);
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    created_at: Timestamp,
+    content: Content,
+}
+
+/// The content of a cluster's store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content {
+    /// The objects, each as JSON.
+    pub(crate) objects: Vec<(Key, Bytes)>,
+    /// The objects that every cluster has at first and a client deleted.
+    pub(crate) deleted: BTreeSet<Key>,
+}
+
+/// The most bytes of objects that wait: those of a thousand clusters with 250 KiB each.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
+
+impl PutBack {
+    /// The objects for a cluster, if there are some.
+    pub(crate) fn of(&self, cluster: &ClusterSpec) -> Option<Content> {
+        let waiting = self.0.lock();
+        let found = waiting.get(&cluster.id).filter(|waiting| waiting.created_at == cluster.created_at)?;
+        Some(found.content.clone())
+    }
+
+    fn replace(&self, by: BTreeMap<ClusterId, Waiting>) {
+        *self.0.lock() = by;
+    }
+}
+
+impl Cloud {
+    /// The objects of a cluster. None if it does not run.
+    #[must_use]
+    pub fn cluster_objects(&self, id: &ClusterId) -> Option<ClusterObjects> {
+        let cluster = self.cluster(id)?;
+        self.catch_up(&cluster, |_| ());
+        let record = |key: Key, object: Option<Value>| ObjectRecord {
+            group: key.resource.group,
+            resource: key.resource.resource,
+            namespace: key.namespace,
+            name: key.name,
+            object,
+        };
+        let deleted = cluster.deleted();
+        let there = cluster.served.store.objects().into_iter();
+        let there = there.map(|(key, object)| record(key, Some(object.value())));
+        Some(ClusterObjects {
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            created_at: cluster.spec.created_at,
+            objects: there.chain(deleted.into_iter().map(|key| record(key, None))).collect(),
+        })
+    }
+
+    /// Keeps objects for clusters that are created later, instead of those that an earlier call put here. Each cluster
+    /// takes its own when it is created.
+    ///
+    /// # Errors
+    /// When one of the clusters exists, or the objects cannot be those of a cluster. Then nothing is changed.
+    pub fn put_back(&self, clusters: Vec<ClusterObjects>) -> Result<(), PutBackError> {
+        let mut waiting = BTreeMap::new();
+        let mut bytes = 0;
+        for cluster in clusters {
+            let id = ClusterId { namespace: cluster.namespace, name: cluster.name };
+            let content = Content::of(cluster.objects);
+            bytes += content.objects.iter().map(|(_, object)| object.len()).sum::<usize>();
+            if bytes > BYTES_MAX {
+                return Err(PutBackError::TooLarge(BYTES_MAX));
+            }
+            content
+                .check()
+                .map_err(|source| PutBackError::Objects { cluster: id.clone(), source: Box::new(source) })?;
+            waiting.insert(id, Waiting { created_at: cluster.created_at, content });
+        }
+        let clusters: Vec<_> = waiting.keys().cloned().collect();
+        let put = self.unless_they_exist(&clusters, |keeper| keeper.put_back.replace(waiting));
+        put.map_err(PutBackError::Exists)
+    }
+
+    /// Forgets the objects of [`Cloud::put_back`]: all clusters have theirs. Until then a cluster that is created twice, for
+    /// example by a reconcile that has not seen yet that its object is gone, gets them twice.
+    pub fn forget_put_back(&self) {
+        // No cluster exists of those in an empty list.
+        let _ = self.unless_they_exist(&[], |keeper| keeper.put_back.replace(BTreeMap::new()));
+    }
+}
+
+impl Content {
+    fn of(records: Vec<ObjectRecord>) -> Self {
+        let mut content = Self::default();
+        for ObjectRecord { group, resource, namespace, name, object } in records {
+            let key = Key::new(&group, &resource, &namespace, &name);
+            match object {
+                Some(object) => content.objects.push((key, object.to_string().into())),
+                None => drop(content.deleted.insert(key)),
+            }
+        }
+        content
+    }
+
+    /// Whether a store can have this content.
+    fn check(&self) -> Result<(), RestoreError> {
+        Store::restored(StoreOptions::default(), Timestamp::UNIX_EPOCH, self.objects.clone(), None).map(drop)
+    }
+
+    /// The names of the Nodes, which are those of their machines.
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.objects.iter().filter(|(key, _)| {
+            (key.resource.group.as_str(), key.resource.resource.as_str()) == ("", "nodes")
+        });
+        nodes.map(|(key, _)| key.name.as_str())
+    }
+}

@@ -1,0 +1,39 @@
+//! Runs something for many seeds, some at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// How often it went well, and the seed and result of the first time it did not.
+pub(crate) struct Ran<E> {
+    pub(crate) well: u64,
+    pub(crate) badly: Option<(u64, E)>,
+}
+
+/// Runs it for the seeds from `from` on, until it goes badly once.
+pub(crate) fn until_it_goes_badly<E: Send>(
+    from: u64,
+    times: u64,
+    jobs: u64,
+    run: impl Fn(u64) -> Result<(), E> + Sync,
+) -> Ran<E> {
+    let (next, well) = (AtomicU64::new(from), AtomicU64::new(0));
+    let badly = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from.saturating_add(times) || badly.lock().is_some() {
+                        return;
+                    }
+                    match run(seed) {
+                        Ok(()) => drop(well.fetch_add(1, Ordering::Relaxed)),
+                        Err(error) => drop(badly.lock().get_or_insert((seed, error))),
+                    }
+                }
+            });
+        }
+    });
+    Ran { well: well.into_inner(), badly: badly.into_inner() }
+}
