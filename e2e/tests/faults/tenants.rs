@@ -3,10 +3,10 @@
 use nephele_e2e::{Look, Management, Scope, Shape, cluster::Role, management::kinds, state};
 use serde_json::{Value, json};
 
-const USER: &str = "student";
+pub(super) const USER: &str = "student";
 
 /// Lets the user work in the namespace.
-fn binding(namespace: &str) -> Value {
+pub(super) fn binding(namespace: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
