@@ -63,6 +63,8 @@ pub mod kinds {
     pub const SIMULATED_CLOUD: Kind = ("cloud.nephele.dev", "v1alpha1", "SimulatedCloud");
     /// Fault.
     pub const FAULT: Kind = ("cloud.nephele.dev", "v1alpha1", "Fault");
+    /// ClusterFault.
+    pub const CLUSTER_FAULT: Kind = ("cloud.nephele.dev", "v1alpha1", "ClusterFault");
     /// Scenario.
     pub const SCENARIO: Kind = ("cloud.nephele.dev", "v1alpha1", "Scenario");
     /// CloudExtensionConfig.
@@ -330,11 +332,12 @@ impl Management {
     }
 
     fn scoped(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
-        const CLUSTER_SCOPED: [Kind; 4] = [
+        const CLUSTER_SCOPED: [Kind; 5] = [
             kinds::NAMESPACE,
             kinds::PERSISTENT_VOLUME,
             kinds::EXTENSION_CONFIG,
             kinds::CLOUD_EXTENSION_CONFIG,
+            kinds::CLUSTER_FAULT,
         ];
         let is_cluster_scoped = CLUSTER_SCOPED.iter().any(|(_, _, kind)| resource.kind == *kind);
         if is_cluster_scoped || resource.kind.starts_with("Global") {

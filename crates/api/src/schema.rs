@@ -397,6 +397,14 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     selector("The namespaces for whose machines the extension is called, by their labels; by default all.")
 }
 
+/// A selector of namespaces for Faults.
+pub(crate) fn faulty_namespaces(_: &mut SchemaGenerator) -> Schema {
+    selector(
+        "The namespaces that get the Fault, by their labels, such as kubernetes.io/metadata.name; by default, and with \
+         an empty selector, all. A namespace that gets the labels later gets the Fault, and one that loses them loses it.",
+    )
+}
+
 /// A selector of Clusters.
 pub(crate) fn cluster_selector(_: &mut SchemaGenerator) -> Schema {
     selector("The Clusters, by their labels; by default all.")

@@ -1,14 +1,15 @@
 //! The samples in `config/samples` are of our kinds, and have no field that is none of theirs.
 
-use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, Fault, Scenario, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachineTemplate};
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
-const SAMPLES: [&str; 7] = [
+const SAMPLES: [&str; 8] = [
     include_str!("../../../config/samples/cloud_extension_config.yaml"),
+    include_str!("../../../config/samples/cluster_fault.yaml"),
     include_str!("../../../config/samples/cluster_with_failure_domains.yaml"),
     include_str!("../../../config/samples/fault.yaml"),
     include_str!("../../../config/samples/machine_template_with_delays.yaml"),
@@ -29,6 +30,7 @@ fn samples_are_read_without_a_loss() {
                 "InMemoryMachineTemplate" => read::<InMemoryMachineTemplate>(&written),
                 "InClusterIPPool" => read::<InClusterIPPool>(&written),
                 "CloudExtensionConfig" => read::<CloudExtensionConfig>(&written),
+                "ClusterFault" => read::<ClusterFault>(&written),
                 "Fault" => read::<Fault>(&written),
                 "Scenario" => read::<Scenario>(&written),
                 "SimulatedCloud" => read::<SimulatedCloud>(&written),
@@ -39,7 +41,7 @@ fn samples_are_read_without_a_loss() {
             kinds.push(kind);
         }
     }
-    assert_eq!(kinds.len(), 19);
+    assert_eq!(kinds.len(), 20);
 }
 
 fn read<K: DeserializeOwned + Serialize>(written: &Value) -> Value {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
+use nephele_api::cloud::CLUSTER_FAULT_LABEL;
 use nephele_api::labels;
 
 use crate::kinds::Kind;
@@ -12,12 +13,16 @@ use crate::kinds::Kind;
 const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 
 /// The objects that belong to clusters: all of Cluster API's and the simulated cloud's kinds; of Secrets and ConfigMaps
-/// those that say so, and those that such an object owns.
+/// those that say so, and those that such an object owns. A Fault of a ClusterFault belongs to that one, which is not part of
+/// any checkpoint.
 pub(crate) fn members(all: Vec<(Kind, DynamicObject)>) -> Vec<(Kind, DynamicObject)> {
     let mut members: BTreeSet<String> = BTreeSet::new();
     loop {
         let before = members.len();
         for (kind, object) in &all {
+            if object.labels().contains_key(CLUSTER_FAULT_LABEL) {
+                continue;
+            }
             if !kind.is_of_kubernetes() || says_so(object) || is_owned(object, &members) {
                 members.extend(object.uid());
             }
@@ -51,6 +56,8 @@ mod tests {
         let secret = Kind { resource: ApiResource::erase::<Secret>(&()), has_status: false };
         let cluster = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
         let cluster = Kind { resource: ApiResource::from_gvk(&cluster), has_status: true };
+        let fault = GroupVersionKind::gvk("cloud.nephele.dev", "v1alpha1", "Fault");
+        let fault = Kind { resource: ApiResource::from_gvk(&fault), has_status: true };
         let object = |name: &str, labels: serde_json::Value, owner: Option<&str>| {
             let owners: Vec<_> = owner
                 .map(|uid| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid}))
@@ -67,6 +74,7 @@ mod tests {
             (secret.clone(), object("of-the-user", json!({"app": "shop"}), None)),
             (secret, object("of-another", json!({}), Some("somebody"))),
             (cluster, object("demo", json!({}), None)),
+            (fault, object("of-a-cluster-fault", json!({"cloud.nephele.dev/cluster-fault": "a"}), None)),
         ];
         let names: Vec<_> = members(all).iter().map(|(_, object)| object.name_any()).collect();
         assert_eq!(names, ["of-owned", "owned", "labelled", "moved", "demo"]);

@@ -7,8 +7,9 @@
 //!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
 //! ```
 //!
-//! The crate does not know what a Fault hits.
+//! The crate does not know what a Fault hits. Its module [`cluster`] makes the Faults of ClusterFaults.
 
+pub mod cluster;
 mod fields;
 mod report;
 mod story;

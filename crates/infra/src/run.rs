@@ -16,6 +16,7 @@ use nephele_api::infrastructure::v1beta2::{
 };
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
+use nephele_fault::is_of_addresses;
 use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,7 @@ pub struct Settings {
     /// connects at its first attempt.
     pub prepare_credentials: bool,
     /// How many clusters are reconciled at a time. The same number holds for machine pools, templates,
-    /// SimulatedClouds and Faults.
+    /// SimulatedClouds, Faults and ClusterFaults.
     pub cluster_concurrency: NonZeroU16,
     /// How many machines are reconciled at a time.
     pub machine_concurrency: NonZeroU16,
@@ -74,6 +75,9 @@ pub enum Error {
     /// The controller of faults ended.
     #[error("failed to keep the fault controller running")]
     Fault(#[source] RunError),
+    /// The controller of cluster faults ended.
+    #[error("failed to keep the cluster fault controller running")]
+    ClusterFault(#[source] RunError),
 }
 
 /// Runs all controllers until `shutdown`.
@@ -270,8 +274,9 @@ pub fn run(
         let runner = wake_faults(runner, &context);
         let for_faults = Arc::clone(&context);
         let run_faults = runner
-            .run(move |object| fault::reconcile(object, Arc::clone(&for_faults)), shutdown)
+            .run(move |object| fault::reconcile(object, Arc::clone(&for_faults)), shutdown.clone())
             .map(|result| result.map_err(Error::Fault));
+        let run_cluster_faults = run_cluster_faults(&followed, shutdown);
 
         let follow =
             future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
@@ -284,7 +289,8 @@ pub fn run(
             run_machine_pools.boxed(),
             follow.boxed(),
         );
-        future::try_join4(run, run_templates.boxed(), run_clouds.boxed(), run_faults.boxed()).await.map(drop)
+        let run = future::try_join4(run, run_templates.boxed(), run_clouds.boxed(), run_faults.boxed());
+        future::try_join(run.boxed(), run_cluster_faults).await.map(drop)
     })
 }
 
@@ -296,6 +302,26 @@ struct Followed<'a> {
     filter: &'a WatchFilter,
     concurrency: NonZeroU16,
     context: &'a Arc<Context>,
+}
+
+/// Makes the Faults of ClusterFaults, except those of addresses. Not in a manager of one namespace, which sees no others.
+fn run_cluster_faults(
+    followed: &Followed<'_>,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, Result<(), Error>> {
+    let Followed { services, client, namespace, filter, concurrency, context } = *followed;
+    if namespace.is_some() {
+        return future::ready(Ok(())).boxed();
+    }
+    let settings = nephele_fault::cluster::Settings {
+        name: "clusterfault",
+        watch_filter: filter.clone(),
+        carries_out: |spec| !is_of_addresses(spec),
+        concurrency,
+    };
+    let faults = context.faults.cache();
+    let run = nephele_fault::cluster::run(client.clone(), services, faults, settings, shutdown);
+    run.map(|result| result.map_err(Error::ClusterFault)).boxed()
 }
 
 /// Reconciles a template when its Cluster or the SimulatedCloud of its Cluster changes. A template without a Cluster is

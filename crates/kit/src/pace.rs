@@ -32,6 +32,11 @@ impl<Id: Ord> Pace<Id> {
         self.0.lock().insert(id, now);
     }
 
+    /// Forgets all objects but those to keep.
+    pub fn retain(&self, keep: impl Fn(&Id) -> bool) {
+        self.0.lock().retain(|id, _| keep(id));
+    }
+
     /// Forgets an object that is gone.
     pub fn forget(&self, id: &Id) {
         self.0.lock().remove(id);

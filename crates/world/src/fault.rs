@@ -41,6 +41,11 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     })
 }
 
+/// Whether a Fault with this number of an operation is one of all namespaces, by a ClusterFault.
+pub(crate) fn is_everywhere(operation: u8) -> bool {
+    operation >= 12
+}
+
 /// The number of an effect, by its field.
 pub(crate) fn number_of(name: &str) -> u8 {
     let is_it = |number: &u8| effect(*number, 0).0.get(name).is_some();

@@ -107,7 +107,7 @@ pub enum Step {
         /// The number of the cluster.
         cluster: u8,
         /// Which operation it is about, among those that a Fault can name; all that change something otherwise. A fault
-        /// of machines has no operation.
+        /// of machines has no operation. From 12 on, the fault begins in all namespaces.
         operation: u8,
         /// Which effect it has: an operation fails for one of the reasons that a Fault can give, or something happens to
         /// machines, or else an operation is delayed.

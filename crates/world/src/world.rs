@@ -10,10 +10,10 @@ use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, SimulatedCloudSpec};
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{self as cloud, ClusterFault, Fault, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::{CLUSTER_FAULT_LABEL, DEFAULT_NAME};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
@@ -282,7 +282,11 @@ impl<'a> World<'a> {
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
             Step::Fault { cluster, operation, effect, percent, count, seconds } => {
                 let spec = fault::spec(operation, effect, percent, count, seconds);
-                self.fault(cluster, &spec).await;
+                if fault::is_everywhere(operation) {
+                    self.cluster_fault(&spec).await;
+                } else {
+                    self.fault(cluster, &spec).await;
+                }
             }
             Step::Limit { cluster, instances, vcpus, load_balancers, stock, rate, lag } => {
                 let quotas =
@@ -413,6 +417,24 @@ impl<'a> World<'a> {
         created.expect("faults are taken");
     }
 
+    /// An operator creates a ClusterFault of all namespaces.
+    async fn cluster_fault(&mut self, spec: &Value) {
+        self.faults += 1;
+        for namespace in [EVEN, ODD] {
+            if spec["effect"]["hold"]["stage"] == "vm" {
+                self.auditor.hold(namespace);
+            }
+            self.may_end_workers(namespace, spec);
+        }
+        // Managers of some objects take care of every other one.
+        let labels = watch_label(if self.faults.is_multiple_of(2) { EVEN } else { ODD });
+        let metadata = json!({ "name": format!("fault-{}", self.faults), "labels": labels });
+        let object = serde_json::from_value(json!({ "metadata": metadata, "spec": spec }));
+        let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
+        let created = cluster_faults.create(&PostParams::default(), &object.expect("a ClusterFault")).await;
+        created.expect("cluster faults are taken");
+    }
+
     /// Notes that a fault of this spec may end instances of workers.
     fn may_end_workers(&mut self, namespace: &str, spec: &Value) {
         let effect = &spec["effect"];
@@ -438,8 +460,12 @@ impl<'a> World<'a> {
         created.expect("scenarios are taken");
     }
 
-    /// Deletes all faults.
+    /// Deletes all faults. Those of ClusterFaults go with these.
     async fn heal(&mut self) {
+        let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
+        let deleted =
+            cluster_faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+        deleted.expect("cluster faults are deleted");
         for cluster in 0..2 {
             let faults = self.api_in::<Fault>(&key(cluster).0);
             let deleted = faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
@@ -728,8 +754,14 @@ impl<'a> World<'a> {
         };
         let is_calm = !self.scenario.trouble && !self.scenario.steps[..self.step].iter().any(troubles);
         let scripts = script::unfinished(&seen, in_scope, is_calm);
+        let stays = |fault: &Arc<Fault>| {
+            let cluster_fault = labels::value(&fault.metadata, CLUSTER_FAULT_LABEL)?;
+            let namespace = fault.namespace().unwrap_or_default();
+            Some(format!("the ClusterFault {cluster_fault} is gone, and its Fault in {namespace} is not"))
+        };
         missing
             .chain(scripts)
+            .chain(seen.faults.iter().filter_map(stays))
             .chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still)))
             .collect()
     }

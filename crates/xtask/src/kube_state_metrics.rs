@@ -174,17 +174,15 @@ fn of_kind(kind: &str) -> Vec<Value> {
             ("url", &["spec", "clientConfig", "url"]),
         ])],
         "Fault" => vec![
-            json!({
-                "name": "status_phase",
-                "help": "Whether the fault can still hit.",
-                "each": { "type": "StateSet", "stateSet": {
-                    "path": ["status", "phase"],
-                    "labelName": "phase",
-                    "list": ["Active", "Waiting", "Exhausted", "Expired", "Invalid"],
-                } },
-            }),
+            fault_phase("Whether the fault can still hit."),
             gauge("status_matched", "How many operations it has matched.", &["status", "matched"]),
             gauge("status_hits", "How many operations it has hit.", &["status", "hits"]),
+        ],
+        "ClusterFault" => vec![
+            fault_phase("Whether one of its faults can still hit."),
+            gauge("status_namespaces", "How many namespaces have its fault.", &["status", "namespaces"]),
+            gauge("status_matched", "How many operations its faults have matched.", &["status", "matched"]),
+            gauge("status_hits", "How many operations its faults have hit.", &["status", "hits"]),
         ],
         "Scenario" => vec![json!({
             "name": "status_phase",
@@ -205,6 +203,18 @@ fn of_kind(kind: &str) -> Vec<Value> {
             })
             .collect(),
     }
+}
+
+fn fault_phase(help: &str) -> Value {
+    json!({
+        "name": "status_phase",
+        "help": help,
+        "each": { "type": "StateSet", "stateSet": {
+            "path": ["status", "phase"],
+            "labelName": "phase",
+            "list": ["Active", "Waiting", "Exhausted", "Expired", "Invalid"],
+        } },
+    })
 }
 
 /// A label and the path of its value.

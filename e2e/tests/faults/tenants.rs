@@ -3,7 +3,7 @@
 use nephele_e2e::{Look, Management, Scope, Shape, cluster::Role, management::kinds, state};
 use serde_json::{Value, json};
 
-const USER: &str = "student";
+pub(super) const USER: &str = "student";
 
 /// Lets a user work in the namespace.
 pub(super) fn binding(namespace: &str, user: &str) -> Value {

@@ -223,9 +223,13 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
         scope.claim(&claim, kind, name).await?;
         scope.bound(&claim).await?;
     }
-    for (sample, object) in
-        [("simulated_cloud.yaml", "simulatedcloud/north"), ("fault.yaml", "fault/zone-is-full")]
-    {
+    // The ClusterFault selects namespaces with this label.
+    kubectl(&["label", "namespace", name, "example.com/workshop=true"]).await?;
+    for (sample, object) in [
+        ("simulated_cloud.yaml", "simulatedcloud/north"),
+        ("fault.yaml", "fault/zone-is-full"),
+        ("cluster_fault.yaml", "clusterfault/no-room"),
+    ] {
         let sample = format!("{}/../../config/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
         kubectl(&["apply", "--namespace", name, "--filename", &sample]).await?;
         until(&format!("{object} to say how it is"), LIMIT, async || {

@@ -29,6 +29,10 @@ pub(crate) fn right(kind: &Kind) -> Value {
         ("CloudExtensionConfig", _) => {
             json!({"clientConfig": {"service": {"namespace": "a", "name": "a"}}})
         }
+        // It is created, and must not hit other tests.
+        ("ClusterFault", _) => json!({
+            "namespaceSelector": {"matchLabels": {"nobody": "here"}}, "effect": {"fail": {"reason": "Throttled"}},
+        }),
         ("Fault", _) => json!({"effect": {"fail": {"reason": "Throttled"}}}),
         ("Scenario", _) => json!({"steps": [{"say": "hello"}]}),
         (template, _) if template.ends_with("Template") => json!({"template": {"spec": {}}}),
@@ -204,6 +208,7 @@ const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     // These are written by controllers, so any value is accepted.
     ("Pool", "", "status.allocator.revision", Entry::Anything),
     ("Scenario", "", "status.observedGeneration", Entry::Anything),
+    ("ClusterFault", "", "status.observedGeneration", Entry::Anything),
     ("Pool", "", "status.ipAddresses.free", Entry::Anything),
     ("Pool", "", "status.ipAddresses.outOfRange", Entry::Anything),
     ("Pool", "", "status.ipAddresses.total", Entry::Anything),

@@ -19,6 +19,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         // Extensions belong to a management cluster, like Cluster API's own, and stay when clusters move.
         named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
+        // It is about the namespaces of one management cluster, and so are the Faults that it makes.
+        named_by_a_label(finished(&v1alpha1::ClusterFault::crd(), Objects::Stay)),
         // What goes wrong is tried out in one place. Moved clusters get away from it.
         finished(&v1alpha1::Fault::crd(), Objects::Stay),
         // As what it breaks.
@@ -58,7 +60,8 @@ fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomRe
     definition
 }
 
-/// Refuses objects whose name is not a DNS label: handlers of extensions have the name `<handler>.<name>`.
+/// Refuses objects whose name is not a DNS label: handlers of extensions have the name `<handler>.<name>`, and the name of
+/// a ClusterFault is a value of a label.
 fn named_by_a_label(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let rule = schema::rule(
         "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",

@@ -3,7 +3,8 @@
 //! ```text
 //!  v1alpha1 ── SimulatedCloud ◀── cloudRef ── InMemoryCluster
 //!           ├─ CloudExtensionConfig: extensions to call before creation and after deletion of machines
-//!           └─ Scenario ──makes──▶ Fault: what goes wrong, and in which order
+//!           ├─ Scenario ──makes──▶ Fault: what goes wrong, and in which order
+//!           └─ ClusterFault ──makes──▶ Fault: the same in many namespaces
 //! ```
 
 mod definitions;
@@ -29,6 +30,9 @@ pub const RESTORING_ANNOTATION: &str = "cloud.nephele.dev/restoring";
 pub fn is_being_restored(meta: &ObjectMeta) -> bool {
     meta.annotations.as_ref().is_some_and(|all| all.contains_key(RESTORING_ANNOTATION))
 }
+
+/// Label of a Fault that a ClusterFault has made: the name of the ClusterFault, which is short enough for a label.
+pub const CLUSTER_FAULT_LABEL: &str = "cloud.nephele.dev/cluster-fault";
 
 /// Label of a CRD: `clusterctl move` moves all its objects (`cmd/clusterctl/client/cluster/objectgraph.go`).
 ///

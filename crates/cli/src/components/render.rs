@@ -43,6 +43,7 @@ const INFRASTRUCTURE: Files = Files {
             "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
         ),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
+        include_str!("../../../../config/crd/bases/cloud.nephele.dev_clusterfaults.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_faults.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_scenarios.yaml"),
         include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
@@ -51,6 +52,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/rbac/service_account.yaml"),
         include_str!("../../../../config/rbac/role.yaml"),
         include_str!("../../../../config/rbac/scenario_role.yaml"),
+        include_str!("../../../../config/rbac/cluster_fault_role.yaml"),
         include_str!("../../../../config/rbac/leader_election_role.yaml"),
         include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
         include_str!("../../../../config/rbac/verbosity_role.yaml"),
@@ -79,6 +81,7 @@ const IPAM: Files = Files {
     objects: &[
         include_str!("../../../../config/ipam/service_account.yaml"),
         include_str!("../../../../config/ipam/role.yaml"),
+        include_str!("../../../../config/ipam/cluster_fault_role.yaml"),
         include_str!("../../../../config/ipam/leader_election_role.yaml"),
         include_str!("../../../../config/ipam/metrics_reader_role.yaml"),
         include_str!("../../../../config/ipam/verbosity_role.yaml"),

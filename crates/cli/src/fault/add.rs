@@ -1,5 +1,6 @@
 //! `nephele fault add`.
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::api::PostParams;
 use kube::runtime::wait::await_condition;
-use kube::{Api, CustomResourceExt as _, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, FaultStatus};
+use kube::{Api, CustomResourceExt as _, Resource, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, FaultStatus};
 use nephele_api::conditions;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
@@ -25,6 +28,7 @@ pub(super) const AFTER_HELP: &str = "Examples:
   nephele fault add notReady --machines cluster.x-k8s.io/deployment-name=workers --count 1
   nephele fault add 'fail: {reason: InsufficientCapacity}' --operation CreateInstance --for 10m
   nephele fault add 'apiServer: {latency: {duration: 2s}}' --target demo
+  nephele fault add 'fail: {reason: Throttled}' --namespace-selector workshop=true --count 3
 
 The chapter Faults of the documentation explains the effects.";
 
@@ -36,6 +40,8 @@ pub(crate) struct AddArgs {
     effect: NamedEffect,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    namespaces: NamespaceArgs,
     /// Name of the Fault [default: made from the effect]
     #[arg(long)]
     name: Option<String>,
@@ -53,6 +59,24 @@ pub(crate) struct AddArgs {
 struct NamedEffect {
     name: String,
     effect: Value,
+}
+
+/// In which namespaces, if not in one: with these flags, it is a ClusterFault.
+#[derive(Debug, Default, Args)]
+struct NamespaceArgs {
+    /// In all namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// In namespaces with these labels, such as key=value,!key
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    #[arg(conflicts_with_all = ["namespace", "all_namespaces"])]
+    namespace_selector: Option<Value>,
+}
+
+impl NamespaceArgs {
+    fn is_one(&self) -> bool {
+        !self.all_namespaces && self.namespace_selector.is_none()
+    }
 }
 
 /// What it is about: everything, without these flags.
@@ -100,22 +124,34 @@ struct BudgetArgs {
 
 /// Creates the Fault, and waits until it is in force.
 pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
-    let AddArgs { effect, access, name, matches, budget, dry_run } = args;
-    let fault = fault(effect, name, matches, budget);
+    let AddArgs { effect, access, namespaces, name, matches, budget, dry_run } = args;
+    let is_one = namespaces.is_one();
+    let fault = fault(effect, name, namespaces, matches, budget);
     if dry_run {
         let text = serde_yaml_ng::to_string(&fault).context("failed to write the Fault")?;
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let access = access.open().await?;
-    let api: Api<Fault> = Api::namespaced(access.client, &access.namespace);
-    let (name, status) = added(&api, &access.namespace, &fault).await?;
-    print(&format!("Fault {}/{name} {}\n", access.namespace, told(&status)))?;
+    let said = if is_one {
+        let api: Api<Fault> = Api::namespaced(access.client, &access.namespace);
+        added(&api, Some(&access.namespace), &fault, in_force).await?
+    } else {
+        let api: Api<ClusterFault> = Api::all(access.client);
+        added(&api, None, &fault, in_force_everywhere).await?
+    };
+    print(&format!("{said}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The Fault that the flags describe, as the API server takes it.
-fn fault(effect: NamedEffect, name: Option<String>, matches: MatchArgs, budget: BudgetArgs) -> Value {
+fn fault(
+    effect: NamedEffect,
+    name: Option<String>,
+    namespaces: NamespaceArgs,
+    matches: MatchArgs,
+    budget: BudgetArgs,
+) -> Value {
     let NamedEffect { name: word, effect } = effect;
     let MatchArgs { operations, callers, names, zones, instance_types, machines, clusters } = matches;
     let BudgetArgs { probability, skip, count, lasts } = budget;
@@ -125,6 +161,8 @@ fn fault(effect: NamedEffect, name: Option<String>, matches: MatchArgs, budget: 
     });
     let budget = json!({ "probability": probability, "skip": skip, "count": count, "for": lasts });
     let mut spec = Map::from_iter([("effect".to_owned(), effect)]);
+    let resource = if namespaces.is_one() { Fault::api_resource() } else { ClusterFault::api_resource() };
+    spec.extend(namespaces.namespace_selector.map(|selector| ("namespaceSelector".to_owned(), selector)));
     for (field, value) in [("match", matches), ("budget", budget)] {
         let set = without_unset(value);
         spec.extend((!set.is_empty()).then(|| (field.to_owned(), Value::Object(set))));
@@ -133,8 +171,7 @@ fn fault(effect: NamedEffect, name: Option<String>, matches: MatchArgs, budget: 
         Some(name) => json!({ "name": name }),
         None => json!({ "generateName": format!("{}-", word.to_lowercase()) }),
     };
-    let api_version = Fault::api_resource().api_version;
-    json!({ "apiVersion": api_version, "kind": "Fault", "metadata": metadata, "spec": spec })
+    json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec })
 }
 
 /// The fields that a flag has set.
@@ -169,46 +206,86 @@ fn effects() -> Vec<String> {
     effect.and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect()
 }
 
-/// Creates a Fault, and returns its name and status once it is in force.
-async fn added(api: &Api<Fault>, namespace: &str, fault: &Value) -> anyhow::Result<(String, FaultStatus)> {
+/// What a Fault that is in force does.
+#[derive(Debug, PartialEq)]
+struct InForce {
+    phase: String,
+    /// For people.
+    told: String,
+    /// The message of the condition `Ready`.
+    message: String,
+}
+
+/// Creates a Fault, and says its name and what it does once it is in force.
+async fn added<K>(
+    api: &Api<K>,
+    namespace: Option<&str>,
+    fault: &Value,
+    in_force: fn(&K) -> Option<InForce>,
+) -> anyhow::Result<String>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+{
     let wanted = serde_json::from_value(fault.clone()).map_err(|error| {
         Problem::new(
             Exit::Failed,
             format!("the effect does not have the form of the chapter Faults: {error}"),
         )
     })?;
+    let kind = K::kind(&());
     let created = api.create(&PostParams::default(), &wanted).await.map_err(|error| {
-        let what = format!("create a Fault in namespace {namespace}");
-        Problem::request(&what, "create faults.cloud.nephele.dev", error)
+        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        let what = format!("create a {kind}{place}");
+        Problem::request(&what, &format!("create {}.cloud.nephele.dev", K::plural(&())), error)
     })?;
-    let name = created.name_any();
-    let is_in_force = |fault: Option<&Fault>| fault.and_then(in_force).is_some();
+    let (name, folder) = (created.name_any(), namespace.map(|namespace| format!("{namespace}/")));
+    let called = format!("{kind} {}{name}", folder.unwrap_or_default());
+    let is_in_force = |fault: Option<&K>| fault.and_then(in_force).is_some();
     let waited = timeout(IN_FORCE_MAX, await_condition(api.clone(), &name, is_in_force)).await;
     let late = || {
         let limit = nephele_go_duration::format(IN_FORCE_MAX);
-        let message = format!("Fault {namespace}/{name} is not in force after {limit}; does a manager run?");
+        let message = format!("{called} is not in force after {limit}; does a manager run?");
         Problem::new(Exit::Failed, message)
     };
-    let status = waited.map_err(|_| late())??.as_ref().and_then(in_force).ok_or_else(late)?;
-    if status.phase == "Invalid" {
-        let why = conditions::find(&status.conditions, conditions::types::READY);
-        let why = why.map_or_else(String::new, |condition| condition.message.clone());
-        return Err(Problem::new(Exit::Failed, format!("Fault {namespace}/{name} is invalid: {why}")).into());
+    let InForce { phase, told, message } =
+        waited.map_err(|_| late())??.as_ref().and_then(in_force).ok_or_else(late)?;
+    if phase == "Invalid" {
+        return Err(Problem::new(Exit::Failed, format!("{called} is invalid: {message}")).into());
     }
-    Ok((name, status))
+    Ok(format!("{called} is {phase}{told}"))
 }
 
-/// The status, if it is about the current spec.
-fn in_force(fault: &Fault) -> Option<FaultStatus> {
+/// What a Fault does, if its status is about the current spec.
+fn in_force(fault: &Fault) -> Option<InForce> {
+    let FaultStatus { phase, matched, hits, conditions, .. } = fault.status.clone()?;
+    let ready = conditions::find(&conditions, conditions::types::READY)?;
+    let is_current = ready.observed_generation == fault.metadata.generation && !phase.is_empty();
+    let told = format!(": {}", counted(matched, hits));
+    is_current.then(|| InForce { phase, told, message: ready.message.clone() })
+}
+
+/// What a ClusterFault does, if its status is about the current spec, and each namespace has its Fault or cannot have it.
+fn in_force_everywhere(fault: &ClusterFault) -> Option<InForce> {
     let status = fault.status.clone()?;
     let ready = conditions::find(&status.conditions, conditions::types::READY)?;
-    (ready.observed_generation == fault.metadata.generation && !status.phase.is_empty()).then_some(status)
+    let is_current = ready.observed_generation == fault.metadata.generation;
+    let is_settled =
+        ready.status == conditions::TRUE || status.phase == "Invalid" || !status.refused.is_empty();
+    let namespaces = match status.namespaces.unwrap_or_default() {
+        1 => "1 namespace".to_owned(),
+        count => format!("{count} namespaces"),
+    };
+    let trouble = match ready.message.as_str() {
+        message if ready.status == conditions::FALSE => format!("; {message}"),
+        _ => String::new(),
+    };
+    let told = format!(" in {namespaces}: {}{trouble}", counted(status.matched, status.hits));
+    (is_current && is_settled).then(|| InForce { phase: status.phase, told, message: ready.message.clone() })
 }
 
-/// What a Fault does, for people.
-fn told(FaultStatus { phase, matched, hits, .. }: &FaultStatus) -> String {
-    let [matched, hits] = [matched, hits].map(|number| number.unwrap_or_default());
-    format!("is {phase}: matched {matched}, hit {hits}")
+fn counted(matched: Option<i64>, hits: Option<i64>) -> String {
+    let [matched, hits] = [matched, hits].map(Option::unwrap_or_default);
+    format!("matched {matched}, hit {hits}")
 }
 
 #[cfg(test)]
@@ -230,7 +307,8 @@ mod tests {
             ..MatchArgs::default()
         };
         let budget = BudgetArgs { count: Some(3), lasts: Some("10m".into()), ..BudgetArgs::default() };
-        let made = fault(effect("fail: {reason: Throttled}"), None, matches, budget);
+        let one = NamespaceArgs::default;
+        let made = fault(effect("fail: {reason: Throttled}"), None, one(), matches, budget);
         let labels = json!({ "matchExpressions": [{ "key": "x", "operator": "In", "values": ["y"] }] });
         let expected = json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1",
@@ -243,11 +321,50 @@ mod tests {
             },
         });
         assert_eq!(made, expected);
-        let plain = fault(effect("notReady"), Some("n".into()), MatchArgs::default(), BudgetArgs::default());
-        assert_eq!(
-            (&plain["metadata"], &plain["spec"]),
-            (&json!({ "name": "n" }), &json!({ "effect": { "notReady": {} } }))
-        );
+        let plain = |namespaces| {
+            let (name, effect) = (Some("n".into()), effect("notReady"));
+            let made = fault(effect, name, namespaces, MatchArgs::default(), BudgetArgs::default());
+            assert_eq!(made["metadata"], json!({ "name": "n" }));
+            (made["kind"].clone(), made["spec"].clone())
+        };
+        let effect = json!({ "notReady": {} });
+        assert_eq!(plain(one()), (json!("Fault"), json!({ "effect": effect })));
+        let everywhere = NamespaceArgs { all_namespaces: true, namespace_selector: None };
+        assert_eq!(plain(everywhere), (json!("ClusterFault"), json!({ "effect": effect })));
+        let namespace_selector = Some(selector::parse("x=y").expect("a selector"));
+        let selected = NamespaceArgs { all_namespaces: false, namespace_selector };
+        let spec = json!({ "effect": effect, "namespaceSelector": labels });
+        assert_eq!(plain(selected), (json!("ClusterFault"), spec));
+    }
+
+    #[test]
+    fn a_cluster_fault_is_in_force_when_each_namespace_has_it_or_cannot_have_it() {
+        let fault = |phase: &str, ready: &str, message: &str, refused: &[&str]| -> ClusterFault {
+            let refused: Vec<_> =
+                refused.iter().map(|name| json!({ "namespace": name, "message": "full" })).collect();
+            let ready = json!({
+                "type": "Ready", "status": ready, "reason": "R", "message": message,
+                "lastTransitionTime": "2026-03-04T05:06:07Z", "observedGeneration": 2,
+            });
+            let status = json!({
+                "phase": phase, "namespaces": 3, "matched": 5, "hits": 4, "refused": refused, "conditions": [ready],
+            });
+            let object = json!({
+                "metadata": { "name": "c", "generation": 2 }, "spec": { "effect": {} }, "status": status,
+            });
+            serde_json::from_value(object).expect("a ClusterFault")
+        };
+        let told = |fault: &ClusterFault| in_force_everywhere(fault).map(|in_force| in_force.told);
+        let counts = " in 3 namespaces: matched 5, hit 4";
+        assert_eq!(told(&fault("Active", "True", "", &[])).as_deref(), Some(counts));
+        assert_eq!(told(&fault("Active", "False", "in 3 of 4", &[])), None);
+        let refused = fault("Active", "False", "a is full", &["a"]);
+        assert_eq!(told(&refused), Some(format!("{counts}; a is full")));
+        let earlier = ClusterFault {
+            metadata: kube::core::ObjectMeta { generation: Some(3), ..refused.metadata.clone() },
+            ..refused
+        };
+        assert_eq!(told(&earlier), None);
     }
 
     #[test]
@@ -263,13 +380,18 @@ mod tests {
         let management = ManagementApi::start();
         let api: Api<Fault> = management.api();
         for (name, phase, expected) in [
-            ("a", "Active", Ok("is Active: matched 3, hit 2")),
-            ("b", "Invalid", Err("default/b is invalid: no")),
+            ("a", "Active", Ok("Fault default/a is Active: matched 3, hit 2")),
+            ("b", "Invalid", Err("Fault default/b is invalid: no")),
         ] {
-            let made =
-                fault(effect("freeze"), Some(name.into()), MatchArgs::default(), BudgetArgs::default());
+            let made = fault(
+                effect("freeze"),
+                Some(name.into()),
+                NamespaceArgs::default(),
+                MatchArgs::default(),
+                BudgetArgs::default(),
+            );
             let api = api.clone();
-            let adding = tokio::spawn(async move { added(&api, "default", &made).await });
+            let adding = tokio::spawn(async move { added(&api, Some("default"), &made, in_force).await });
             let exists = |_: &Fault| true;
             let created = management.eventually::<Fault>(name, "to exist", exists).await;
             let ready = json!({
@@ -280,10 +402,7 @@ mod tests {
             management.patch_status::<Fault>(name, &status).await;
             let added = adding.await.expect("no panic");
             match expected {
-                Ok(text) => {
-                    let (named, status) = added.expect("in force");
-                    assert_eq!((named.as_str(), told(&status).as_str()), (name, text));
-                }
+                Ok(text) => assert_eq!(added.expect("in force"), text),
                 Err(text) => assert!(added.expect_err("invalid").to_string().contains(text)),
             }
         }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use nephele_api::cloud::v1alpha1::RefusedNamespace;
 use serde_json::Value;
 
 use super::Resource;
@@ -69,6 +70,7 @@ pub(super) fn text(
                 sections.push(section("Machines", &table(&machines)));
             }
             Resource::Pools => sections.push(section("Waiting claims", &claims(object, around, now))),
+            Resource::ClusterFaults => sections.push(section("Refused by namespaces", &refusals(object))),
             Resource::Machines | Resource::Clouds | Resource::Faults => {}
         }
     }
@@ -145,6 +147,14 @@ fn claims(pool: &Value, around: &Surroundings, now: Timestamp) -> Vec<Vec<String
         ]
     });
     std::iter::once(headers(["NAMESPACE", "NAME", "AGE", "REASON", "MESSAGE"])).chain(rows).collect()
+}
+
+/// The namespaces that cannot have the Fault, and why.
+fn refusals(cluster_fault: &Value) -> Vec<Vec<String>> {
+    let refused = cluster_fault["status"]["refused"].clone();
+    let refused: Vec<RefusedNamespace> = serde_json::from_value(refused).unwrap_or_default();
+    let rows = refused.into_iter().map(|refused| vec![refused.namespace, line(&refused.message)]);
+    std::iter::once(headers(["NAMESPACE", "MESSAGE"])).chain(rows).collect()
 }
 
 /// The last events, the newest at the end.

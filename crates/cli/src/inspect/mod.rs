@@ -39,6 +39,8 @@ pub(crate) enum Resource {
     Clouds,
     #[value(aliases = ["fault"])]
     Faults,
+    #[value(name = "clusterfaults", aliases = ["clusterfault"])]
+    ClusterFaults,
 }
 
 /// The flags of `get`.

@@ -50,6 +50,7 @@ impl Resource {
             Self::Pools => (ipam::GROUP, PoolKind::ALL.map(PoolKind::as_str).to_vec()),
             Self::Clouds => (cloud::GROUP, vec!["SimulatedCloud"]),
             Self::Faults => (cloud::GROUP, vec!["Fault"]),
+            Self::ClusterFaults => (cloud::GROUP, vec!["ClusterFault"]),
         }
     }
 
@@ -60,8 +61,14 @@ impl Resource {
             Self::Pools => "pool",
             Self::Clouds => "SimulatedCloud",
             Self::Faults => "Fault",
+            Self::ClusterFaults => "ClusterFault",
         }
     }
+}
+
+/// Whether the objects of a kind are in no namespace.
+fn is_of_no_namespace(kind: &str) -> bool {
+    kind.starts_with("Global") || kind == "ClusterFault"
 }
 
 /// Reads objects in one namespace, or in all.
@@ -91,9 +98,9 @@ impl Reader {
         match (missing, name) {
             (Some(error), None) if objects.is_empty() => Err(error),
             (_, Some(name)) if objects.is_empty() => {
-                let place = self.scope.as_deref().map(|namespace| format!("in namespace {namespace}"));
-                let place = place.as_deref().unwrap_or("in any namespace");
-                let message = format!("there is no {} {name} {place}", resource.singular());
+                let place = self.scope_of(resource).map(|namespace| format!(" in namespace {namespace}"));
+                let message =
+                    format!("there is no {} {name}{}", resource.singular(), place.unwrap_or_default());
                 Err(Problem::new(Exit::NotFound, message).into())
             }
             _ => Ok(Found { resource, objects }),
@@ -117,9 +124,16 @@ impl Reader {
                 let everywhere = Self::new(self.access.clone(), None);
                 around.claims = everywhere.optional(ipam::GROUP, "IPAddressClaim").await?;
             }
-            Resource::Clouds | Resource::Faults => {}
+            Resource::Clouds | Resource::Faults | Resource::ClusterFaults => {}
         }
         Ok(around)
+    }
+
+    /// The namespace in which objects of a resource are read, if it is one.
+    fn scope_of(&self, resource: Resource) -> Option<&str> {
+        let (_, kinds) = resource.kinds();
+        let is_of_none = kinds.into_iter().all(is_of_no_namespace);
+        self.scope.as_deref().filter(|_| !is_of_none)
     }
 
     /// Events about these objects, in any order.
@@ -142,7 +156,7 @@ impl Reader {
 
     /// What to say when there is nothing.
     pub(super) fn nothing(&self, resource: Resource) -> String {
-        match &self.scope {
+        match self.scope_of(resource) {
             Some(namespace) => format!("There is no {} in namespace {namespace}.", resource.singular()),
             None => format!("There is no {}.", resource.singular()),
         }
@@ -157,7 +171,7 @@ impl Reader {
 
     async fn list(&self, group: &str, kind: &str, name: Option<&str>) -> anyhow::Result<Vec<Value>> {
         let resource = self.access.kind(group, kind).await?;
-        let global = kind.starts_with("Global");
+        let global = is_of_no_namespace(kind);
         let api = self.access.api(&resource, self.scope.as_deref().filter(|_| !global));
         let what = format!("read {}.{group}", resource.plural);
         let place = match &self.scope {

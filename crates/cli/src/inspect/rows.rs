@@ -1,6 +1,7 @@
 //! Objects as rows of a table. Pure.
 
 mod clouds;
+mod cluster_faults;
 mod clusters;
 mod faults;
 mod machines;
@@ -44,6 +45,7 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         Resource::Pools => pools::listing(found, around, now),
         Resource::Clouds => clouds::listing(found, now),
         Resource::Faults => faults::listing(found, now),
+        Resource::ClusterFaults => cluster_faults::listing(found, now),
     }
 }
 

@@ -264,6 +264,33 @@ Events:
 }
 
 #[test]
+fn cluster_faults_tell_what_they_have_hit_and_which_namespaces_refuse_them() {
+    let refused = json!([{"namespace": "team-3", "message": "exceeded quota"}]);
+    let message = "1 of 4 namespaces cannot have the Fault";
+    let rest = json!({
+        "metadata": {"namespace": null},
+        "spec": {"effect": {"apiServer": {"down": {}}}},
+        "status": {
+            "phase": "Active", "namespaces": 3, "matched": 9, "hits": 7, "refused": refused,
+            "conditions": [condition("Ready", "False", "NotReady", message)],
+        },
+    });
+    let object = object("cloud.nephele.dev/v1alpha1", "ClusterFault", "down", &rest);
+    assert_eq!(
+        show(Format::Table, Resource::ClusterFaults, vec![object.clone()]),
+        "\
+NAME   EFFECT           PHASE    NAMESPACES   MATCHED   HITS   REFUSED   AGE
+down   apiServer.down   Active   3            9         7      1         2m
+"
+    );
+    let found = Found { resource: Resource::ClusterFaults, objects: vec![object] };
+    let text =
+        describe::text(&found, &Surroundings::default(), &describe::related(&found, &around()), &[], now());
+    let section = "Refused by namespaces:\n  NAMESPACE   MESSAGE\n  team-3      exceeded quota\n";
+    assert!(text.contains(section), "{text}");
+}
+
+#[test]
 fn description_of_a_pool_lists_the_claims_that_wait() {
     let found = Found { resource: Resource::Pools, objects: vec![pool()] };
     let text = describe::text(&found, &around(), &describe::related(&found, &around()), &[], now());

@@ -165,8 +165,10 @@ mod tests {
         assert_eq!(
             added,
             [
+                "ClusterRole - nephele-system-ipam-cluster-faults",
                 "ClusterRole - nephele-system-ipam-manager",
                 "ClusterRole - nephele-system-ipam-webhook",
+                "ClusterRoleBinding - nephele-system-ipam-cluster-faults",
                 "ClusterRoleBinding - nephele-system-ipam-manager",
                 "ClusterRoleBinding - nephele-system-ipam-webhook",
                 "CustomResourceDefinition - globalinclusterippools.ipam.cluster.x-k8s.io",

@@ -23,17 +23,18 @@ use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::{GROUP, is_being_restored, v1alpha1, v1alpha1::Fault};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault};
+use nephele_api::cloud::{GROUP, is_being_restored};
 use nephele_api::conditions::{self, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_engine::Seed;
-use nephele_fault::{differs_in_numbers_only, is_of_addresses};
+use nephele_fault::{cluster, differs_in_numbers_only, is_of_addresses};
 use nephele_ipam::Owner;
 use nephele_kit::{
-    Gone, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner, Services, chain,
-    patch, paused, scoped,
+    Cache, Gone, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner, Services,
+    chain, patch, paused, scoped,
 };
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -326,9 +327,15 @@ pub(crate) async fn follow(
     listed: watch::Sender<bool>,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
-    if !await_kind(&context.client, &listed, &shutdown).await {
+    let told = || {
+        if !listed.send_replace(true) {
+            info!("No Faults of addresses are carried out until their kind is installed");
+        }
+    };
+    if !await_kind::<Fault>(&context.client, told, &shutdown).await {
         return Ok(());
     }
+    let run_cluster_faults = run_cluster_faults(&context, &services, concurrency, shutdown.clone());
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let config = watcher::Config::default();
     let runner = Runner::<Fault>::new("addressfault", &services, api, config, concurrency);
@@ -352,7 +359,34 @@ pub(crate) async fn follow(
         .reconcile_on(Faults::listen(Arc::clone(&context)))
         .run(move |object| reconcile(object, Arc::clone(&for_faults)), shutdown.clone());
     // Boxed: the join moves its parts.
-    future::join(run.boxed(), rest).await.0
+    let run = future::try_join(run.boxed(), run_cluster_faults.boxed());
+    future::join(run, rest).await.0.map(drop)
+}
+
+/// Makes the Faults of ClusterFaults of addresses, once the kind is installed. Not in a manager of one namespace, which sees no
+/// others.
+async fn run_cluster_faults(
+    context: &Context,
+    services: &Services,
+    concurrency: NonZeroU16,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    if context.watch_namespace.is_some()
+        || !await_kind::<ClusterFault>(&context.client, || {}, &shutdown).await
+    {
+        return Ok(());
+    }
+    let everything = watcher::Config::default();
+    let api = Api::<Fault>::all(context.client.clone());
+    let (faults, follow_faults) = Cache::start(services, api, everything, shutdown.clone());
+    let settings = cluster::Settings {
+        name: "addressclusterfault",
+        watch_filter: context.filter.clone(),
+        carries_out: is_of_addresses,
+        concurrency,
+    };
+    let run = cluster::run(context.client.clone(), services, &faults, settings, shutdown);
+    future::join(run, follow_faults).await.0
 }
 
 /// Forgets each Fault whose object is gone.
@@ -377,10 +411,14 @@ async fn forget(context: &Context, store: &Store<Fault>, gone: impl Stream<Item 
     }
 }
 
-/// Waits until the management API serves Faults; false on `shutdown`. Claims need not wait that long.
-async fn await_kind(client: &Client, listed: &watch::Sender<bool>, shutdown: &CancellationToken) -> bool {
+/// Waits until the management API serves a kind of Faults; false on `shutdown`. Calls `told` whenever it does not.
+async fn await_kind<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    told: impl Fn(),
+    shutdown: &CancellationToken,
+) -> bool {
     let group = format!("{GROUP}/{}", v1alpha1::VERSION);
-    let plural = Fault::plural(&());
+    let plural = K::plural(&());
     loop {
         let Some(answer) = shutdown.run_until_cancelled(client.list_api_group_resources(&group)).await else {
             return false;
@@ -397,9 +435,7 @@ async fn await_kind(client: &Client, listed: &watch::Sender<bool>, shutdown: &Ca
                 ASK_AGAIN
             }
             Ok(_) | Err(_) => {
-                if !listed.send_replace(true) {
-                    info!("No Faults of addresses are carried out until their kind is installed");
-                }
+                told();
                 LOOK_AGAIN
             }
         };

@@ -372,7 +372,7 @@ pub(super) const CASES: &[Case] = &[
             "cluster/demo --namespace team-a ",
             "cluster.x-k8s.io/watch-filter=mine",
         ],
-        without: &["Role/nephele-system-manager"],
+        without: &["Role/nephele-system-manager", "ClusterRole/nephele-system-cluster-faults"],
         ..PLAIN
     },
     Case {
@@ -409,7 +409,14 @@ pub(super) const CASES: &[Case] = &[
             ("Role/nephele-leader-election", "/metadata/namespace", "\"nephele-system\""),
         ],
         with: &["ClusterRole/nephele-system-ipam-webhook", "Role/nephele-ipam-webhook"],
-        without: &["Role/nephele-system-ipam-webhook", "RoleBinding/nephele-system-ipam-webhook"],
+        without: &[
+            "Role/nephele-system-ipam-webhook",
+            "RoleBinding/nephele-system-ipam-webhook",
+            "ClusterRole/nephele-system-cluster-faults",
+            "Role/nephele-system-cluster-faults",
+            "ClusterRole/nephele-system-ipam-cluster-faults",
+            "Role/nephele-system-ipam-cluster-faults",
+        ],
         watched: "team-a",
         ..PLAIN
     },

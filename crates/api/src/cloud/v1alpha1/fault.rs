@@ -37,7 +37,7 @@ pub const FAIL_REASONS: [&str; 9] = [
     "LostAnswer",
 ];
 /// The phases of a fault.
-const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired", "Invalid"];
+pub(super) const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired", "Invalid"];
 
 /// The status codes with which a fault can answer requests.
 pub const ERROR_CODES: [i32; 9] = [401, 403, 404, 409, 410, 429, 500, 503, 504];

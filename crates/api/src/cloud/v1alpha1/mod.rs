@@ -4,6 +4,7 @@ mod api_limits;
 mod built_in;
 mod clock;
 mod cloud_extension_config;
+mod cluster_fault;
 mod fault;
 mod latency;
 mod scenario;
@@ -14,6 +15,9 @@ pub use clock::{CloudClock, CloudClockStatus};
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,
+};
+pub use cluster_fault::{
+    ClusterFault, ClusterFaultSpec, ClusterFaultStatus, REFUSAL_MESSAGE_MAX, REFUSED_MAX, RefusedNamespace,
 };
 pub use fault::{
     AFFECTED_MAX, AddressFault, Affected, AffectedClaim, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault,

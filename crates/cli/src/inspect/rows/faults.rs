@@ -1,7 +1,7 @@
 //! Faults.
 
 use jiff::Timestamp;
-use nephele_api::cloud::v1alpha1::Fault;
+use nephele_api::cloud::v1alpha1::{Fault, FaultEffect};
 use nephele_api::conditions::{find, types};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
         let cells = vec![
             fault.metadata.name.clone().unwrap_or_default(),
-            effect(&fault),
+            effect(&fault.spec.effect),
             or_dash(&status.phase),
             number(status.matched),
             number(status.hits),
@@ -37,8 +37,8 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
 }
 
 /// The name of the effect.
-fn effect(fault: &Fault) -> String {
-    let effect = serde_json::to_value(&fault.spec.effect).unwrap_or_default();
+pub(super) fn effect(effect: &FaultEffect) -> String {
+    let effect = serde_json::to_value(effect).unwrap_or_default();
     let names: Vec<_> = effect.as_object().into_iter().flat_map(|fields| fields.keys()).cloned().collect();
     let inner = names.first().map(|name| &effect[name]).filter(|_| names.len() == 1);
     // What an API server, load balancer or etcd does is one level deeper.

@@ -105,7 +105,8 @@ fn every_kind_is_named_and_scoped_as_cluster_api_looks_for_it() {
         assert_eq!((&names.plural, names.list_kind.as_deref()), (&plural, Some(&*format!("{kind}List"))));
         assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]), "{kind}");
         // CloudExtensionConfigs are cluster-scoped, as Cluster API's ExtensionConfigs are.
-        let of_all = kind.starts_with("Global") || kind == "CloudExtensionConfig";
+        let of_all =
+            ["Global", "Cluster", "CloudExtensionConfig"].iter().any(|begin| kind.starts_with(begin));
         let scope = if of_all { "Cluster" } else { "Namespaced" };
         assert_eq!(definition.spec.scope, scope, "{kind}");
         let labels = definition.metadata.labels.unwrap_or_default();

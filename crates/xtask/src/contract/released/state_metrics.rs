@@ -145,6 +145,7 @@ fn there_is_more_than_conditions() {
             "InMemoryMachine" => &["info", "status_initialization_provisioned", "addresses"],
             "InMemoryMachinePool" => &["info", "status_initialization_provisioned", "status_replicas"],
             "CloudExtensionConfig" => &["info"],
+            "ClusterFault" => &["status_phase", "status_namespaces", "status_matched", "status_hits"],
             "Fault" => &["status_phase", "status_matched", "status_hits"],
             "Scenario" => &["status_phase"],
             "SimulatedCloud" => &["status_zones"],

@@ -1,0 +1,89 @@
+//! The status of a ClusterFault. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use nephele_api::cloud::v1alpha1::{
+    ClusterFault, ClusterFaultStatus, Fault, FaultStatus, REFUSED_MAX, RefusedNamespace,
+};
+use nephele_api::conditions::{self, condition, reasons, types};
+
+use super::plan::Plan;
+use crate::report::number;
+
+/// Phases of Faults. The first one that a Fault has is that of the ClusterFault.
+const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired", "Invalid"];
+
+/// The status of a ClusterFault. `mistake` is why its spec cannot be used; `refused` are the namespaces in which the
+/// management API refused the Fault.
+pub(super) fn status(
+    object: &ClusterFault,
+    plan: &Plan,
+    mistake: Option<&str>,
+    refused: Vec<RefusedNamespace>,
+    now: Timestamp,
+) -> ClusterFaultStatus {
+    let mut refused = [plan.refused.clone(), refused].concat();
+    refused.sort_by(|one, other| one.namespace.cmp(&other.namespace));
+    let sum = |of: fn(&FaultStatus) -> Option<i64>| {
+        let numbers = plan.standing.iter().filter_map(|fault| fault.status.as_ref());
+        numbers.fold(0_u64, |sum, status| sum.saturating_add(number(of(status))))
+    };
+    let (matched, hits) = (sum(|status| status.matched), sum(|status| status.hits));
+    let in_force: Vec<_> = plan.standing.iter().filter_map(|fault| in_force(object, fault)).collect();
+    let is_in = |phase: &&str| in_force.iter().any(|status| status.phase == *phase);
+    let phase = PHASES.into_iter().find(is_in).unwrap_or("Waiting");
+    let invalid = in_force.iter().find(|status| status.phase == "Invalid");
+    let invalid = invalid.and_then(|status| conditions::find(&status.conditions, types::READY));
+    let mistake = mistake.or(invalid.map(|ready| ready.message.as_str()));
+    let ready = match (mistake, refused.first()) {
+        (Some(mistake), _) => {
+            condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, mistake)
+        }
+        (None, Some(RefusedNamespace { namespace, message })) => {
+            let (count, all) = (refused.len(), plan.selected);
+            let message = format!(
+                "{count} of {all} namespaces cannot have the Fault; the first is {namespace}: {message}"
+            );
+            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
+        }
+        (None, None) if in_force.len() < plan.selected => {
+            let message =
+                format!("the Fault is in force in {} of {} namespaces", in_force.len(), plan.selected);
+            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
+        }
+        // A selector with a typing mistake selects nothing.
+        (None, None) if plan.selected == 0 => {
+            condition(types::READY, conditions::TRUE, reasons::READY, "No namespace is selected so far")
+        }
+        (None, None) => {
+            let message = if matched == 0 { "Nothing has matched it so far" } else { "" };
+            condition(types::READY, conditions::TRUE, reasons::READY, message)
+        }
+    };
+    let known = object.status.as_ref();
+    let mut list = known.map(|status| status.conditions.clone()).unwrap_or_default();
+    let generation = object.metadata.generation;
+    conditions::set(&mut list, Condition { observed_generation: generation, ..ready }, now);
+    refused.truncate(REFUSED_MAX);
+    ClusterFaultStatus {
+        observed_generation: generation,
+        phase: if mistake.is_some() { "Invalid" } else { phase }.to_owned(),
+        namespaces: Some(plan.standing.len().try_into().unwrap_or(i64::MAX)),
+        matched: Some(matched.try_into().unwrap_or(i64::MAX)),
+        hits: Some(hits.try_into().unwrap_or(i64::MAX)),
+        refused,
+        conditions: list,
+    }
+}
+
+/// The status of a Fault, if it is about the current spec of its ClusterFault.
+fn in_force<'a>(object: &ClusterFault, fault: &'a Fault) -> Option<&'a FaultStatus> {
+    let status = fault.status.as_ref()?;
+    let ready = conditions::find(&status.conditions, types::READY)?;
+    let is_current =
+        ready.observed_generation == fault.metadata.generation && fault.spec == object.spec.fault;
+    (is_current && !status.phase.is_empty()).then_some(status)
+}
+
+#[cfg(test)]
+mod tests;
