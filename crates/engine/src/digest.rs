@@ -85,7 +85,8 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
 }
 
 fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
-    let Affliction { of, among, before, symptom, holds, is_down, is_final, market, notice } = affliction;
+    let Affliction { of, among, before, after, symptom, holds, is_down, is_final, market, notice } =
+        affliction;
     hash.text(of.as_str());
     hash.text(symptom);
     hash.list(among, |hash, stage| hash.text(stage.as_str()));
@@ -95,6 +96,10 @@ fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
     // An affliction without it keeps the digest it had in earlier releases.
     if let Some(stage) = before {
         hash.text("before");
+        hash.text(stage.as_str());
+    }
+    if let Some(stage) = after {
+        hash.text("after");
         hash.text(stage.as_str());
     }
     if let Some(market) = market {

@@ -676,11 +676,13 @@ impl Engine {
                 EventKind::StageReached(stage) => Some(stage.clone()),
                 _ => None,
             };
-            let reached: Vec<_> = events.iter().filter_map(reached).filter(|_| !resource.is_down()).collect();
-            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
+            let reached: BTreeSet<_> = events.iter().filter_map(reached).collect();
+            let serving: Vec<_> = reached.iter().filter(|_| !resource.is_down()).cloned().collect();
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &serving));
             for fault in over {
                 events.extend(self.end_notice(at, id, &fault));
             }
+            events.extend(self.afflict_after(at, id, &reached));
             return events;
         }
         let generation = resource.generation + 1;

@@ -367,12 +367,14 @@ fn symptom() -> impl Strategy<Value = Affliction> {
         any::<bool>(),
         0..8u8,
         prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
+        prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
         prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals, before, market)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, before, after, market)| Affliction {
             of,
             among: None,
             before,
+            after,
             symptom: "odd".into(),
             holds,
             is_down,
