@@ -80,6 +80,6 @@ pub use spec::{
     MachineUpdate, Software, StartUp,
 };
 pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
-pub use timed::{EarlyExpiry, Flap};
+pub use timed::{EarlyExpiry, Flap, OtherName};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
-    Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, Limits,
-    MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
+    Cloud, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog, Latency, LeakedInstance,
+    Limits, MachineId, MachineSpec, Matches, OtherName, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -86,6 +86,69 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
     assert!(cloud.observe_machine(&worker_id).unwrap().has_vanished());
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
     world.stop().await;
+}
+
+/// The second Node is there again after a restart, and the instance does not reboot again.
+#[tokio::test]
+async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_then_has_two_nodes() {
+    let world = World::start(31_020..=31_029);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("renamed", authorities);
+    let cloud = &world.cloud;
+    for name in ["one", "two"] {
+        support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
+    }
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let symptom = Symptom::Rebooting { down_for: Duration::from_secs(1), name: OtherName::new("-2") };
+    put(cloud, "f", "one", &symptom);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node).0, "Unknown");
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
+    let affected = |cloud: &Cloud| cloud.observe_fault(&id("f")).unwrap().affected;
+    assert!(affected(cloud)[0].until.is_some(), "it is down");
+    support::eventually("it is up again", || affected(cloud)[0].until.is_none()).await;
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 2);
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "one-2", "two"]);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node).0, "Unknown");
+    let (_, other) = http.get("/api/v1/nodes/one-2").await.unwrap();
+    assert_eq!(
+        (ready(&other).0.as_str(), &other["spec"]["providerID"]),
+        ("True", &node["spec"]["providerID"])
+    );
+
+    let next = World::start(31_030..=31_039);
+    let (_, endpoint) = next.cluster("renamed", authorities);
+    let seen = cloud.observe_fault(&id("f")).unwrap();
+    let history = FaultHistory {
+        began: seen.began,
+        matched: seen.matched,
+        hits: seen.hits,
+        windows: seen.windows,
+        affected: seen.affected,
+        leaked: vec![],
+    };
+    let matches = Matches { names: ["one".to_owned()].into(), ..Matches::default() };
+    let fault = Fault { matches, effect: Effect::Afflict(symptom.affliction()), budget: Budget::default() };
+    next.cloud.put_fault(&id("f"), fault, Some(history)).unwrap();
+    for name in ["one", "two"] {
+        let spec = machine(&cluster, name, Role::ControlPlane);
+        let reached = support::reached(cloud, &spec.id);
+        support::provide(&next.cloud, MachineSpec { reached, ..spec }).unwrap();
+    }
+    assert_eq!(next.cloud.observe_cluster(&cluster).unwrap().backends, 2, "neither reboots");
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let (_, again) = http.get("/api/v1/nodes/one-2").await.unwrap();
+    assert_eq!(again["metadata"]["uid"], other["metadata"]["uid"]);
+    next.cloud.delete_fault(&id("f")).unwrap();
+    next.cloud.observe_cluster(&cluster).unwrap();
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "two"]);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node), ("True".to_owned(), vec![]));
+    world.stop().await;
+    next.stop().await;
 }
 
 #[tokio::test]
