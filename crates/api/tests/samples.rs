@@ -39,7 +39,7 @@ fn samples_are_read_without_a_loss() {
             kinds.push(kind);
         }
     }
-    assert_eq!(kinds.len(), 19);
+    assert_eq!(kinds.len(), 20);
 }
 
 fn read<K: DeserializeOwned + Serialize>(written: &Value) -> Value {

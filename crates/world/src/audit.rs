@@ -276,11 +276,19 @@ impl Auditor {
                 let Some(uid) = seen.instances.iter().find(is_its).and_then(|found| found.uid()) else {
                     continue;
                 };
+                let name = node.name_any();
+                // A fault lets a machine have a second Node, which has a name of its own.
+                let is_its_name = seen
+                    .instances
+                    .iter()
+                    .any(|instance| instance.uid().as_ref() == Some(&uid) && instance.name_any() == name);
+                if !is_its_name {
+                    continue;
+                }
                 let identity = NodeIdentity {
                     pod_networks: pod_networks(node),
                     uid: node.uid().filter(|_| self.keeps_state),
                 };
-                let name = node.name_any();
                 match self.nodes.get(&uid) {
                     Some(before) if !before.is_that_of(&identity) => {
                         return Err(format!("Node {name} was {before:?} and is {identity:?}"));

@@ -51,7 +51,7 @@ pub(crate) fn number_of(name: &str) -> u8 {
 pub(crate) const OF_ADDRESSES: Range<u8> = 39..43;
 
 /// The number of effects.
-pub(crate) const EFFECTS: u8 = 47;
+pub(crate) const EFFECTS: u8 = 48;
 
 /// An effect, and whether it is one on machines or addresses.
 fn effect(number: u8, seconds: u8) -> (Value, bool) {
@@ -100,7 +100,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "lateRelease": { "duration": format!("{seconds}s") } }),
     ];
     let of_addresses = of_addresses.map(|effect| json!({ "addresses": effect }));
-    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses);
+    let newest =
+        [json!({ "nodeRebootsAs": { "nameSuffix": "-2", "downFor": format!("{}s", seconds % 20) } })];
+    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses).chain(newest);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),

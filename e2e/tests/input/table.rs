@@ -46,6 +46,7 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("^[a-z0-9]([-a-z0-9]*", "a"),
         ("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a"),
         ("^[a-z0-9.-]+/v", "cluster.x-k8s.io/v1beta2"),
+        ("^[-a-z0-9]*[a-z0-9]$", "-2"),
         ("^[A-Za-z0-9_-]+(", "status"),
         ("^[A-Za-z0-9]([-A-Za-z0-9_./]*", "Ready"),
         ("^v(0|", "v1.36.0"),

@@ -149,7 +149,7 @@ fn node_of_a_worker_is_not_the_control_planes() {
     let mut worker = machine(Role::Worker);
     worker.zone = None;
     worker.allocation.pod_cidrs.clear();
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
     let taints = json!([{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}]);
     assert_eq!(node["spec"], json!({"providerID": "in-memory://m1", "taints": taints}));
     let labels: BTreeSet<_> =
@@ -179,7 +179,7 @@ fn a_node_reports_the_machine_that_it_runs_on() {
         operating_system: "windows".into(),
         capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
     });
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
     let labels = &node["metadata"]["labels"];
     let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);
     assert_eq!(place, (&json!("north"), &json!("sim-1a")));

@@ -20,7 +20,7 @@ pub use fault::{
     CALLERS, CertificateFault, ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES,
     ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch,
     FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LateRelease,
-    LoadBalancerFault, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
+    LoadBalancerFault, NoSettings, NodeReboot, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,

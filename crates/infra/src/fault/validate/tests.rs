@@ -106,6 +106,15 @@ fn every_effect_on_machines_has_its_symptom() {
         let told = afflict(Symptom::SpotReclaim(Duration::from_secs(seconds)));
         assert_eq!(effect(json!({ "spotReclaim": settings })), told);
     }
+    for (settings, seconds) in [
+        (json!({ "nameSuffix": "-2" }), 30),
+        (json!({ "nameSuffix": "-2", "downFor": "5s" }), 5),
+        (json!({ "nameSuffix": "-2", "downFor": "0s" }), 0),
+    ] {
+        let (down_for, name) = (Duration::from_secs(seconds), OtherName::new("-2"));
+        let reboots = afflict(Symptom::Rebooting { down_for, name });
+        assert_eq!(effect(json!({ "nodeRebootsAs": settings })), reboots);
+    }
     assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
     let slow = Symptom::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
     assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), afflict(slow));
@@ -336,6 +345,18 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "spotReclaim": { "notice": "soon" } } }),
             r#"spec.effect.spotReclaim.notice: "soon" is not a duration such as 90s"#,
+        ),
+        (
+            json!({ "effect": { "nodeRebootsAs": { "nameSuffix": "-" } } }),
+            r#"spec.effect.nodeRebootsAs.nameSuffix: "-" is not the end of the name of a Node"#,
+        ),
+        (
+            json!({ "effect": { "nodeRebootsAs": {} } }),
+            r#"spec.effect.nodeRebootsAs.nameSuffix: "" is not the end of the name of a Node"#,
+        ),
+        (
+            json!({ "effect": { "nodeRebootsAs": { "nameSuffix": "-2", "downFor": "long" } } }),
+            r#"spec.effect.nodeRebootsAs.downFor: "long" is not a duration such as 90s"#,
         ),
         (
             json!({ "effect": fail(), "match": { "markets": ["Futures"] } }),
