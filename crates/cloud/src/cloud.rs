@@ -37,6 +37,7 @@ use crate::front::parse_version;
 use crate::identity::{ClusterId, FaultId, MachineId, Role, Stage};
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
+use crate::leak::leaked_ports;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
 use crate::observation::{
@@ -98,7 +99,8 @@ struct Inner {
     network: Network,
     driver: Arc<Driver>,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
-    /// Held while a cluster is created, so that no two calls create the same one.
+    /// Held while a cluster is created, so that no two calls create the same one, and while the port of a deleted one comes
+    /// free.
     making: Mutex<Making>,
     ports: Arc<Mutex<Ports>>,
     changes: broadcast::Sender<Changed>,
@@ -312,11 +314,17 @@ impl Cloud {
         &self.inner.config.advertise_host
     }
 
-    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system.
+    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system. No port of a leaked
+    /// load balancer is free. Called while clusters are locked, see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
+        // A port comes free under the lock that is held here, after its load balancer has leaked.
+        let leaked = self.look(leaked_ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
         if wanted != 0 {
+            if let Some(cluster) = leaked.get(&wanted).cloned() {
+                return Err(ClusterError::PortLeaked { port: wanted, cluster });
+            }
             let in_use = |source| ClusterError::PortInUse { port: wanted, source };
             let lease = PortLease::take(ports, wanted, cluster).map_err(|refused| match refused {
                 Refused::Taken => in_use(None),
@@ -327,7 +335,7 @@ impl Cloud {
         }
         let (first, last) = (*config.ports.start(), *config.ports.end());
         let mut from = first;
-        while let Some(lease) = PortLease::take_lowest(ports, from) {
+        while let Some(lease) = PortLease::take_lowest(ports, from, |port| leaked.contains_key(&port)) {
             // Another process may have the port.
             if let Ok(listener) = bind(lease.port) {
                 return Ok((listener, lease));
@@ -458,10 +466,10 @@ impl Cloud {
         former: FormerCatalog,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let FormerCatalog { clock, leaked, cost, findings } = former;
+        let FormerCatalog { clock, leaked, leaked_load_balancers, cost, findings } = former;
         let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|former| former.record(self.clock()));
-        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
+        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
         self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost, findings })
     }
 

@@ -61,7 +61,7 @@ pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
-pub use leak::LeakedInstance;
+pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint,
     ErrorClass, FailureReason, Fault, FaultPhase, Findings, Footprint, Hardware, Image, InstanceType,

@@ -72,7 +72,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
 }
 
 pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
-    let Leaked { id, since, fault, addresses: _, footprint } = leaked;
+    let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked;
     let Footprint { zone, catalog, instance_type, processors, market } = footprint;
     hash.id(id);
     hash.time(*since);
@@ -82,6 +82,16 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.number(u64::from(*processors));
     hash.text(market.as_str());
+    // An instance has none.
+    if let Some(endpoint) = endpoint {
+        write_endpoint(hash, endpoint);
+    }
+}
+
+fn write_endpoint(hash: &mut Canonical, Endpoint { host, port }: &Endpoint) {
+    hash.text("endpoint");
+    hash.text(host);
+    hash.number(u64::from(*port));
 }
 
 fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
@@ -155,10 +165,8 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         hash.text("market");
         hash.text(market.as_str());
     }
-    if let Some(Endpoint { host, port }) = endpoint {
-        hash.text("endpoint");
-        hash.text(host);
-        hash.number(u64::from(*port));
+    if let Some(endpoint) = endpoint {
+        write_endpoint(hash, endpoint);
     }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));

@@ -37,7 +37,7 @@ pub struct Engine {
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources, with what they take up. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
-    /// The leaked instances. They take up room as if they were in `resources`.
+    /// The leaked instances and load balancers. They take up room as if they were in `resources`.
     pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
@@ -171,12 +171,14 @@ impl Engine {
         if is_free || operation.caller == Operation::SWEEPER {
             return Ok((false, Verdict::default()));
         }
-        // The only requests that let an instance leak are its deletion, and a creation that is carried out twice.
+        // The only requests that let something leak are its deletion, and a creation that is carried out twice.
         let has_room_to_leak = match &operation.request {
             Request::Delete(id) if !self.faults.is_empty() => {
-                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id()))
+                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id(), id.kind))
             }
-            Request::Create(spec) if !self.faults.is_empty() => self.can_leak(&spec.catalog_id()),
+            Request::Create(spec) if !self.faults.is_empty() => {
+                self.can_leak(&spec.catalog_id(), spec.id.kind)
+            }
             _ => false,
         };
         let Self { resources, faults, config, catalogs, seed, clocks, calls, .. } = self;
@@ -192,7 +194,8 @@ impl Engine {
         if faults.is_empty() {
             return Ok((rate.is_some(), Verdict::default()));
         }
-        let can_leak = matches!(verb, Verb::CreateInstance | Verb::DeleteInstance) && has_room_to_leak;
+        let leaking = [Verb::CreateInstance, Verb::DeleteInstance, Verb::DeleteLoadBalancer];
+        let can_leak = leaking.contains(&verb) && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
@@ -465,13 +468,13 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations,
+    /// every resource is in the same state in both, and the same resources are leaked. The journal, generations,
     /// reservations, the lines for room, the catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
         hash.list(self.resources.values(), write_resource);
-        // A cloud without leaked instances keeps the digest of earlier releases.
+        // A cloud in which nothing has leaked keeps the digest of earlier releases.
         if !self.leaks.is_empty() {
             hash.list(self.leaks.values(), write_leaked);
         }

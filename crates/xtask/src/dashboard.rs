@@ -75,12 +75,18 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
-                title: "Leaked instances",
+                title: "Leaked instances and load balancers",
                 unit: "short",
-                queries: &[(
-                    "sum by (namespace, cloud) (nephele_leaked_instances)",
-                    "{{namespace}}/{{cloud}}",
-                )],
+                queries: &[
+                    (
+                        "sum by (namespace, cloud) (nephele_leaked_instances)",
+                        "{{namespace}}/{{cloud}} instances",
+                    ),
+                    (
+                        "sum by (namespace, cloud) (nephele_leaked_load_balancers)",
+                        "{{namespace}}/{{cloud}} load balancers",
+                    ),
+                ],
             },
             Panel {
                 title: "Quotas, share that is used",

@@ -302,7 +302,7 @@ async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and
 }
 
 /// The cloud of the clusters in a namespace.
-fn default_cloud(spec: &Value) -> Value {
+pub(super) fn default_cloud(spec: &Value) -> Value {
     json!({
         "apiVersion": "cloud.nephele.dev/v1alpha1",
         "kind": "SimulatedCloud",
@@ -318,7 +318,11 @@ fn findings(status: &Value, caller: &str) -> Value {
 }
 
 /// Waits until the status of the cloud of a namespace is as expected.
-async fn cloud_says(scope: &Scope, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+pub(super) async fn cloud_says(
+    scope: &Scope,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
     until(what, LIMIT, async || {
         let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
         let status = &cloud["status"];

@@ -132,8 +132,11 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "verbs can only be get, list and watch with staleReads" => {
             json!({"staleReads": {}, "verbs": ["create"]})
         }
-        "match.operations can only be set with the effects fail, delay and lag" => {
+        "match.operations can only be set with the effects fail, delay, lag and leak" => {
             json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
+        }
+        "match.operations can only have DeleteInstance and DeleteLoadBalancer with the effect leak" => {
+            json!({"effect": {"leak": {}}, "match": {"operations": ["CreateInstance"]}})
         }
         "match.operations cannot have a read with the effect lag" => {
             json!({"effect": {"lag": {"duration": "1s"}}, "match": {"operations": ["DescribeInstance"]}})

@@ -40,8 +40,13 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     {
         return Err(mistake("match.operations", operation.as_str(), "an operation that changes something"));
     }
+    if fault.effect == Effect::Leak
+        && let Some(operation) = fault.matches.operations.iter().find(|operation| !operation.is_deletion())
+    {
+        return Err(mistake("match.operations", operation.as_str(), "DeleteInstance or DeleteLoadBalancer"));
+    }
     if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)) {
-        if let Some(operation) = fault.matches.operations.first() {
+        if let Some(operation) = fault.matches.operations.first().filter(|_| fault.effect != Effect::Leak) {
             return Err(mistake(
                 "match.operations",
                 operation.as_str(),

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::simulated_cloud::{LeakedInstance, NAME_PATTERN, PLACE_PATTERN};
+use super::simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN, PLACE_PATTERN};
 use crate::infrastructure::MARKETS;
 use crate::schema;
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
@@ -90,9 +90,14 @@ pub const AFFECTED_MAX: usize = 100;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["effect"], "x-kubernetes-validations" = [
     schema::rule(
-        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.match) || \
-         !has(self.match.operations)",
-        "match.operations can only be set with the effects fail, delay and lag",
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || has(self.effect.leak) || \
+         !has(self.match) || !has(self.match.operations)",
+        "match.operations can only be set with the effects fail, delay, lag and leak",
+    ),
+    schema::rule(
+        "!has(self.effect.leak) || !has(self.match) || !has(self.match.operations) || \
+         self.match.operations.all(name, name in ['DeleteInstance', 'DeleteLoadBalancer'])",
+        "match.operations can only have DeleteInstance and DeleteLoadBalancer with the effect leak",
     ),
     schema::rule(
         "!has(self.effect.lag) || !has(self.match) || !has(self.match.operations) || \
@@ -135,7 +140,8 @@ pub struct FaultSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultMatch {
-    /// The operations by name. By default all that change something. A repetition that changes nothing is never hit.
+    /// The operations by name. By default all that change something, and DeleteInstance with the effect leak. A repetition
+    /// that changes nothing is never hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "operations")]
     pub operations: Vec<String>,
@@ -242,7 +248,7 @@ pub struct FaultEffect {
     pub flap: Option<Flap>,
     /// The cloud says that an instance is deleted, and it still exists: it takes up room and costs money, and belongs to
     /// nobody. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a
-    /// SimulatedCloud.
+    /// SimulatedCloud. With the operation DeleteLoadBalancer, load balancers leak. Such a one keeps its room and its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leak: Option<NoSettings>,
     /// The cloud takes instances of the market Spot back, after a notice. Other machines are not hit and do not count.
@@ -719,6 +725,12 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_instances: Vec<LeakedInstance>,
+    /// The load balancers of the built-in cloud that leaked because of it. They are deleted with it. Those of a
+    /// SimulatedCloud are in its status.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -796,8 +808,8 @@ pub struct FaultHit {
 
 fn operations(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "The operations by name. By default all that change something. A repetition that changes \
-                        nothing is never hit.",
+        "description": "The operations by name. By default all that change something, and DeleteInstance with the \
+                        effect leak. A repetition that changes nothing is never hit.",
         "type": "array",
         "minItems": 1,
         "maxItems": OPERATIONS.len(),

@@ -33,8 +33,8 @@ pub use scenario::{
 };
 pub use simulated_cloud::{
     CLUSTER_COSTS_MAX, CallerFindings, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType,
-    LEAKED_INSTANCES, LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
-    SimulatedCloudStatus, Zone,
+    LEAKED_INSTANCES, LeakedInstance, LeakedLoadBalancer, LimitUsage, Quotas, Region, SimulatedCloud,
+    SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

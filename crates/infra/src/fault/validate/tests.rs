@@ -90,6 +90,9 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
     assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
+    let of_balancers = json!({ "match": { "operations": ["DeleteLoadBalancer"] }, "effect": { "leak": {} } });
+    let read_back = read(of_balancers).expect("valid");
+    assert_eq!(read_back.matches.operations, BTreeSet::from([Verb::DeleteLoadBalancer]));
     for (settings, millis) in
         [(json!({}), 5000), (json!({ "retryAfter": "1s" }), 1000), (json!({ "retryAfter": "1ms" }), 100)]
     {
@@ -373,6 +376,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "freeze": {} }, "match": { "operations": ["CreateInstance"] } }),
             r#"spec.match.operations: "CreateInstance" is not for a fault of machines or API servers"#,
+        ),
+        (
+            json!({ "effect": { "leak": {} }, "match": { "operations": ["DeleteLoadBalancer", "CreateInstance"] } }),
+            r#"spec.match.operations: "CreateInstance" is not DeleteInstance or DeleteLoadBalancer"#,
         ),
         (
             json!({ "effect": { "outage": {} }, "match": { "callers": ["machine"] } }),
