@@ -43,6 +43,7 @@ use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
+use crate::operation_times::{OperationTimes, creates_load_balancer};
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
 use crate::spec::{
@@ -839,9 +840,10 @@ impl Cloud {
     /// Reads the whole journal until shutdown: wakes the clusters of the records, sets the metrics and writes the log.
     async fn read_journal(&self, mut cursor: Cursor) {
         let mut batch = Vec::with_capacity(RECORDS_MAX);
+        let mut times = OperationTimes::default();
         let mut appended = self.inner.driver.appended();
         loop {
-            while self.read_some(&mut cursor, &mut batch) {}
+            while self.read_some(&mut cursor, &mut batch, &mut times) {}
             tokio::select! {
                 () = self.inner.over.cancelled() => return,
                 _ = appended.changed() => {}
@@ -850,13 +852,21 @@ impl Cloud {
     }
 
     /// Reads the next records. Returns whether there were any.
-    fn read_some(&self, cursor: &mut Cursor, batch: &mut Vec<Arc<Entry>>) -> bool {
+    fn read_some(
+        &self,
+        cursor: &mut Cursor,
+        batch: &mut Vec<Arc<Entry>>,
+        times: &mut OperationTimes,
+    ) -> bool {
         batch.clear();
         let names = Stage::ALL.map(Stage::name);
-        let (read, machines, reached) = self.inner.driver.look(|engine| {
+        let (read, new, machines, reached) = self.inner.driver.look(|engine| {
             let census = engine.census();
             let reached = names.each_ref().map(|stage| census.reached(stage));
-            (engine.journal().read(cursor, batch), census.resources(ResourceKind::Instance), reached)
+            let read = engine.journal().read(cursor, batch);
+            let new = batch.iter().filter(|entry| creates_load_balancer(entry, engine));
+            let new: BTreeSet<_> = new.map(|entry| entry.sequence).collect();
+            (read, new, census.resources(ResourceKind::Instance), reached)
         });
         self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
         if read.is_err() {
@@ -868,6 +878,8 @@ impl Cloud {
         let (mut clusters, mut faults, mut has_healed) = (BTreeSet::new(), BTreeSet::new(), false);
         let mut usage = BTreeSet::new();
         for entry in batch.iter() {
+            let took = times.read(&entry.record, new.contains(&entry.sequence));
+            took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
                 // Whoever waits because of the fault may go on at once.

@@ -40,6 +40,7 @@ mod load_balancer;
 mod metrics;
 mod network;
 mod observation;
+mod operation_times;
 mod ports;
 mod projection;
 mod serve;

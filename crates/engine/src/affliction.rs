@@ -286,7 +286,7 @@ impl Engine {
         resource.resume(at, &held, setting);
         resource.generation += 1;
         let kind = EventKind::Afflicted { fault: fault.to_owned(), affliction: wanted };
-        let event = Event { at, id: id.clone(), generation: resource.generation, kind };
+        let event = Event::new(at, id.clone(), resource.generation, kind);
         reschedule(deadlines, before, resource);
         let runs = resource.running_stages();
         let mut events = vec![event];

@@ -29,6 +29,8 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         notices,
         creator: _,
         unanswered,
+        // It decides nothing.
+        accepted: _,
         progress,
     } = resource;
     write_spec(hash, spec);
@@ -60,7 +62,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         hash.text(fault);
     }
     hash.time(*created);
-    hash.list(deleting, |hash, Deletion { since: _, due, ends }| write_end(hash, *due, *ends));
+    hash.list(deleting, |hash, Deletion { since: _, due, ends, accepted: _ }| write_end(hash, *due, *ends));
     // An update under way counts as one more stage, so that a resource without one keeps the digest of earlier
     // releases.
     let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));

@@ -18,7 +18,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
-use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
+use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Took, Verb};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
@@ -236,10 +236,14 @@ impl Engine {
         let now = *now;
         match request {
             Request::Create(spec) => {
-                if !self.resources.contains_key(&spec.id) {
+                let is_there = self.resources.contains_key(&spec.id);
+                if !is_there {
                     self.faults.show(&spec.id);
                 }
                 let outcome = self.create(now, caller, spec, None, now, &BTreeMap::new())?;
+                if !is_there {
+                    self.note_creation(now, &spec.id);
+                }
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, false));
                 }
@@ -250,7 +254,7 @@ impl Engine {
                 let created = (*created).min(now);
                 let outcome = self.create(now, caller, spec, hardware.as_ref(), created, reached)?;
                 if let Some(since) = deleting.filter(|_| !is_there) {
-                    self.begin_deletion(since.min(now), &spec.id);
+                    self.begin_deletion(since.min(now), &spec.id, true);
                 }
                 events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
                 if outcome == Outcome::Accepted {
@@ -535,6 +539,15 @@ impl Engine {
         Ok(Outcome::Accepted)
     }
 
+    /// Notes when the creation of a resource was accepted.
+    fn note_creation(&mut self, now: SimTime, id: &ResourceId) {
+        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        if let Some(resource) = resources.get_mut(id) {
+            let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+            resource.accepted = Some(setting.time(now));
+        }
+    }
+
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
         let Self { resources, config, catalogs, seed, clocks, .. } = self;
         let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
@@ -630,18 +643,18 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         let ran = resource.running_stages();
-        self.begin_deletion(now, id);
+        self.begin_deletion(now, id, false);
         events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
         Outcome::Accepted
     }
 
-    /// Begins the deletion of a resource that exists.
-    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId) {
+    /// Begins the deletion of a resource that exists, or goes on with one that an earlier process began.
+    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
         let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
         let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
-        resource.begin_deletion(since, setting);
+        resource.begin_deletion(since, is_adopted, setting);
         reschedule(deadlines, before, resource);
     }
 
@@ -689,10 +702,13 @@ impl Engine {
             return events;
         }
         let generation = resource.generation + 1;
+        let accepted = resource.deleting.as_ref().and_then(|deletion| deletion.accepted);
+        let took = accepted.map(|accepted| Took { time: deadline.1.since(accepted), is_all: true });
         let footprint = Footprint::of(resource);
         self.take_out(id);
         self.give_back(at, id, &footprint);
-        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+        let event = Event::new(at, id.clone(), generation, EventKind::Deleted);
+        vec![Event { took, ..event }]
     }
 
     /// Removes a resource. The room that it takes up stays taken.

@@ -61,7 +61,7 @@ impl Leaked {
 
     /// A change of an instance that has leaked already. Only resources have generations.
     fn changed(&self, at: SimTime, kind: EventKind) -> Event {
-        Event { at, id: self.id.clone(), generation: 0, kind }
+        Event::new(at, self.id.clone(), 0, kind)
     }
 }
 
@@ -112,7 +112,7 @@ impl Engine {
         let kinds = [leaked.event(false, false), EventKind::Deleted];
         for (kind, after) in kinds.into_iter().zip(1..) {
             let generation = resource.generation + after;
-            events.push(Event { at: now, id: id.clone(), generation, kind });
+            events.push(Event::new(now, id.clone(), generation, kind));
         }
         self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
     }
@@ -129,7 +129,7 @@ impl Engine {
         let Some(resource) = self.take_from_owner(now, id, events) else { return };
         let leaked = self.new_leak(now, &resource, fault, Vec::new());
         let (generation, kind) = (resource.generation + 1, leaked.event(false, true));
-        events.push(Event { at: now, id: id.clone(), generation, kind });
+        events.push(Event::new(now, id.clone(), generation, kind));
         self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
     }
 

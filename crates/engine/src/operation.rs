@@ -532,6 +532,26 @@ pub struct Event {
     pub generation: u64,
     /// The change.
     pub kind: EventKind,
+    /// How long the operation took that ends with it, or has come so far with it: the creation of an instance, or a
+    /// deletion. None for other changes, for journals of earlier releases, and if an earlier process accepted the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Took>,
+}
+
+/// How long an operation took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// The time since the operation was accepted, in the time of the cloud.
+    pub time: Duration,
+    /// Whether nothing is left to be done.
+    pub is_all: bool,
+}
+
+impl Event {
+    /// A change that says nothing about an operation.
+    pub(crate) fn new(at: SimTime, id: ResourceId, generation: u64, kind: EventKind) -> Self {
+        Self { at, id, generation, kind, took: None }
+    }
 }
 
 /// The change of a resource.
