@@ -5,7 +5,8 @@ use std::iter::Sum;
 use std::sync::Arc;
 
 use nephele_engine::{
-    CallerFindings, Effect, Engine, FaultPhase, FaultState, Findings, Leaked, ResourceId, SimTime,
+    CallerFindings, Effect, Engine, FaultPhase, FaultState, Findings, Leaked, ResourceId, ResourceKind,
+    SimTime,
 };
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -31,6 +32,7 @@ pub(crate) struct AccountMetrics {
     driver: Arc<Driver>,
     clock: CloudClock,
     leaked: IntGaugeVec,
+    leaked_load_balancers: IntGaugeVec,
     cost: CounterVec,
     double_creates: IntCounterVec,
     missed_reads: IntCounterVec,
@@ -42,6 +44,13 @@ impl AccountMetrics {
     pub(crate) fn new(driver: Arc<Driver>, clock: CloudClock) -> Result<Self, prometheus::Error> {
         let leaked = IntGaugeVec::new(
             Opts::new("nephele_leaked_instances", "Instances that still exist after they were deleted."),
+            &["namespace", "cloud"],
+        )?;
+        let leaked_load_balancers = IntGaugeVec::new(
+            Opts::new(
+                "nephele_leaked_load_balancers",
+                "Load balancers that still exist after they were deleted.",
+            ),
             &["namespace", "cloud"],
         )?;
         let cost = CounterVec::new(
@@ -70,32 +79,58 @@ impl AccountMetrics {
             Opts::new("nephele_fault_hits", "What the Faults that exist have hit, by effect."),
             &["effect"],
         )?;
-        Ok(Self { driver, clock, leaked, cost, double_creates, missed_reads, faults, fault_hits })
+        Ok(Self {
+            driver,
+            clock,
+            leaked,
+            leaked_load_balancers,
+            cost,
+            double_creates,
+            missed_reads,
+            faults,
+            fault_hits,
+        })
     }
 }
 
 impl Collector for AccountMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let Self { driver: _, clock: _, leaked, cost, double_creates, missed_reads, faults, fault_hits } =
-            self;
+        let Self {
+            driver: _,
+            clock: _,
+            leaked,
+            leaked_load_balancers,
+            cost,
+            double_creates,
+            missed_reads,
+            faults,
+            fault_hits,
+        } = self;
         let of_callers = [double_creates.desc(), missed_reads.desc()].concat();
-        [leaked.desc(), cost.desc(), of_callers, faults.desc(), fault_hits.desc()].concat()
+        let leaked = [leaked.desc(), leaked_load_balancers.desc()].concat();
+        [leaked, cost.desc(), of_callers, faults.desc(), fault_hits.desc()].concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = self.clock.now();
-        let (leaked, spent, found, faults) = self.driver.look(|engine| {
+        let (instances, balancers, spent, found, faults) = self.driver.look(|engine| {
+            let of_kind = |kind| leaked(engine, kind);
             let found = by_caller(engine.all_findings());
-            (leaked(engine), spent(engine, now), found, faults(engine.faults(), now))
+            let (instances, balancers) =
+                (of_kind(ResourceKind::Instance), of_kind(ResourceKind::LoadBalancer));
+            (instances, balancers, spent(engine, now), found, faults(engine.faults(), now))
         });
         self.leaked.reset();
+        self.leaked_load_balancers.reset();
         self.cost.reset();
         self.double_creates.reset();
         self.missed_reads.reset();
         self.faults.reset();
         self.fault_hits.reset();
-        for ((namespace, cloud), count) in by_cloud(leaked) {
-            self.leaked.with_label_values(&[namespace, cloud]).set(count);
+        for (gauge, counts) in [(&self.leaked, instances), (&self.leaked_load_balancers, balancers)] {
+            for ((namespace, cloud), count) in by_cloud(counts) {
+                gauge.with_label_values(&[namespace, cloud]).set(count);
+            }
         }
         for ((namespace, cloud), total) in by_cloud(spent) {
             self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
@@ -111,17 +146,27 @@ impl Collector for AccountMetrics {
             self.faults.with_label_values(&[effect, phase]).set(faults);
             self.fault_hits.with_label_values(&[effect]).add(hits);
         }
-        let Self { driver: _, clock: _, leaked, cost, double_creates, missed_reads, faults, fault_hits } =
-            self;
+        let Self {
+            driver: _,
+            clock: _,
+            leaked,
+            leaked_load_balancers,
+            cost,
+            double_creates,
+            missed_reads,
+            faults,
+            fault_hits,
+        } = self;
         let of_callers = [double_creates.collect(), missed_reads.collect()].concat();
-        [leaked.collect(), cost.collect(), of_callers, faults.collect(), fault_hits.collect()].concat()
+        let leaked = [leaked.collect(), leaked_load_balancers.collect()].concat();
+        [leaked, cost.collect(), of_callers, faults.collect(), fault_hits.collect()].concat()
     }
 }
 
-/// How many instances of each cloud are leaked.
-fn leaked(engine: &Engine) -> BTreeMap<CloudName, i64> {
+/// How many resources of a kind of each cloud are leaked.
+fn leaked(engine: &Engine, kind: ResourceKind) -> BTreeMap<CloudName, i64> {
     let mut counts = BTreeMap::new();
-    for Leaked { id, footprint, .. } in engine.all_leaked() {
+    for Leaked { id, footprint, .. } in engine.all_leaked().filter(|leaked| leaked.id.kind == kind) {
         *counts.entry((id.account.clone(), footprint.catalog.clone())).or_default() += 1;
     }
     counts

@@ -37,11 +37,13 @@ use crate::front::parse_version;
 use crate::identity::{ClusterId, FaultId, MachineId, Role, Stage};
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
+use crate::leak::leaked_ports;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
+use crate::operation_times::{OperationTimes, creates_load_balancer};
 use crate::ports::{PortLease, Ports, Refused};
 use crate::served::Shared;
 use crate::spec::{
@@ -98,7 +100,8 @@ struct Inner {
     network: Network,
     driver: Arc<Driver>,
     clusters: DashMap<ClusterId, Arc<Cluster>>,
-    /// Held while a cluster is created, so that no two calls create the same one.
+    /// Held while a cluster is created, so that no two calls create the same one, and while the port of a deleted one comes
+    /// free.
     making: Mutex<Making>,
     ports: Arc<Mutex<Ports>>,
     changes: broadcast::Sender<Changed>,
@@ -312,11 +315,17 @@ impl Cloud {
         &self.inner.config.advertise_host
     }
 
-    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system.
+    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system. No port of a leaked
+    /// load balancer is free. Called while clusters are locked, see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let (config, ports) = (&self.inner.config, &self.inner.ports);
+        // A port comes free under the lock that is held here, after its load balancer has leaked.
+        let leaked = self.look(leaked_ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
         if wanted != 0 {
+            if let Some(cluster) = leaked.get(&wanted).cloned() {
+                return Err(ClusterError::PortLeaked { port: wanted, cluster });
+            }
             let in_use = |source| ClusterError::PortInUse { port: wanted, source };
             let lease = PortLease::take(ports, wanted, cluster).map_err(|refused| match refused {
                 Refused::Taken => in_use(None),
@@ -327,7 +336,7 @@ impl Cloud {
         }
         let (first, last) = (*config.ports.start(), *config.ports.end());
         let mut from = first;
-        while let Some(lease) = PortLease::take_lowest(ports, from) {
+        while let Some(lease) = PortLease::take_lowest(ports, from, |port| leaked.contains_key(&port)) {
             // Another process may have the port.
             if let Ok(listener) = bind(lease.port) {
                 return Ok((listener, lease));
@@ -478,10 +487,10 @@ impl Cloud {
         former: FormerCatalog,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let FormerCatalog { clock, leaked, cost, findings } = former;
+        let FormerCatalog { clock, leaked, leaked_load_balancers, cost, findings } = former;
         let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|former| former.record(self.clock()));
-        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
+        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
         self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost, findings })
     }
 
@@ -851,9 +860,10 @@ impl Cloud {
     /// Reads the whole journal until shutdown: wakes the clusters of the records, sets the metrics and writes the log.
     async fn read_journal(&self, mut cursor: Cursor) {
         let mut batch = Vec::with_capacity(RECORDS_MAX);
+        let mut times = OperationTimes::default();
         let mut appended = self.inner.driver.appended();
         loop {
-            while self.read_some(&mut cursor, &mut batch) {}
+            while self.read_some(&mut cursor, &mut batch, &mut times) {}
             tokio::select! {
                 () = self.inner.over.cancelled() => return,
                 _ = appended.changed() => {}
@@ -862,13 +872,21 @@ impl Cloud {
     }
 
     /// Reads the next records. Returns whether there were any.
-    fn read_some(&self, cursor: &mut Cursor, batch: &mut Vec<Arc<Entry>>) -> bool {
+    fn read_some(
+        &self,
+        cursor: &mut Cursor,
+        batch: &mut Vec<Arc<Entry>>,
+        times: &mut OperationTimes,
+    ) -> bool {
         batch.clear();
         let names = Stage::ALL.map(Stage::name);
-        let (read, machines, reached) = self.inner.driver.look(|engine| {
+        let (read, new, machines, reached) = self.inner.driver.look(|engine| {
             let census = engine.census();
             let reached = names.each_ref().map(|stage| census.reached(stage));
-            (engine.journal().read(cursor, batch), census.resources(ResourceKind::Instance), reached)
+            let read = engine.journal().read(cursor, batch);
+            let new = batch.iter().filter(|entry| creates_load_balancer(entry, engine));
+            let new: BTreeSet<_> = new.map(|entry| entry.sequence).collect();
+            (read, new, census.resources(ResourceKind::Instance), reached)
         });
         self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
         if read.is_err() {
@@ -880,6 +898,8 @@ impl Cloud {
         let (mut clusters, mut faults, mut has_healed) = (BTreeSet::new(), BTreeSet::new(), false);
         let mut usage = BTreeSet::new();
         for entry in batch.iter() {
+            let took = times.read(&entry.record, new.contains(&entry.sequence));
+            took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
                 // Whoever waits because of the fault may go on at once.

@@ -1,5 +1,7 @@
 //! One simulated cluster and its state.
 
+mod other_node;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +79,8 @@ struct Machine {
     silenced: BTreeSet<String>,
     /// How far its clock is off, as the heartbeats of its Node show.
     shown_skew: Option<ClockSkew>,
+    /// The name of the second Node that it has because of a fault.
+    other_node: Option<String>,
 }
 
 impl Machine {
@@ -304,9 +308,15 @@ impl Cluster {
         }
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
-        let silenced = BTreeSet::new();
-        let spec_of = spec.clone();
-        let machine = Machine { spec: spec_of, reached, stopping: false, wrong, silenced, shown_skew: None };
+        let machine = Machine {
+            spec: spec.clone(),
+            reached,
+            stopping: false,
+            wrong,
+            silenced: BTreeSet::new(),
+            shown_skew: None,
+            other_node: None,
+        };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
     }
@@ -343,7 +353,8 @@ impl Cluster {
         match stage {
             Stage::Vm => {}
             Stage::Node => {
-                self.project(self.node(machine, at));
+                self.make_room_for_node(spec);
+                self.project(self.node(machine, name, at));
                 self.count_nodes();
             }
             Stage::Etcd => {
@@ -358,11 +369,12 @@ impl Cluster {
                         client_urls: url(2379),
                     });
                 }
-                self.project(vec![projection::static_pod(&scope, spec, Component::Etcd)]);
+                self.project(vec![projection::static_pod(&scope, spec, machine.kubelet(), Component::Etcd)]);
             }
             Stage::ApiServer => {
                 let pods = Component::ALL.into_iter().filter(|component| *component != Component::Etcd);
-                self.project(pods.map(|component| projection::static_pod(&scope, spec, component)).collect());
+                let pod = |component| projection::static_pod(&scope, spec, machine.kubelet(), component);
+                self.project(pods.map(pod).collect());
                 self.project_control_plane(&state);
             }
         }
@@ -477,25 +489,31 @@ impl Cluster {
         }
         if machine.has_vanished() {
             // As a cloud controller does for a Node without an instance.
-            self.remove_objects(name);
+            self.remove_nodes(machine);
         } else if machine.reached.contains_key(&Stage::Node) {
             self.show_provider_id(machine);
-            let (key, shown) = (Key::new("", "nodes", "", name), machine.shown());
+            self.show_other_node(machine);
+            let name = machine.spec.id.name.as_str();
+            let (key, shown) = (node_key(name), machine.shown());
             self.edit(&key, |node| projection::show_symptoms(node, &shown, now));
+            if let Some(other) = &machine.other_node {
+                let shown = machine.shown_by_other_node();
+                self.edit(&node_key(other), |node| projection::show_symptoms(node, &shown, now));
+            }
             let skew = projection::clock_skew(&machine.wrong);
             if skew != machine.shown_skew {
                 machine.shown_skew = skew;
                 let at = skew.map_or(now, |skew| skew.shown(now));
-                self.edit(&key, |node| projection::renew_heartbeats(node, at));
-                let lease = Key::new("coordination.k8s.io", "leases", "kube-node-lease", name);
-                self.edit(&lease, |lease| projection::renew_lease(lease, at));
+                for name in [Some(name), machine.other_node.as_deref()].into_iter().flatten() {
+                    self.renew(name, at);
+                }
             }
         }
     }
 
-    /// The Node of a machine, as its kubelet registers it, and its Lease.
-    fn node(&self, machine: &Machine, at: Timestamp) -> Vec<Projected> {
-        let mut objects = projection::node(&self.scope(at), &machine.spec);
+    /// A Node of a machine, as its kubelet registers it under a name, and its Lease.
+    fn node(&self, machine: &Machine, name: &str, at: Timestamp) -> Vec<Projected> {
+        let mut objects = projection::node(&self.scope(at), &machine.spec, name);
         let node = objects.iter_mut().find(|object| object.key.resource.resource == "nodes");
         if let Some(node) = node.filter(|_| machine.has_wrong_provider_id()) {
             projection::set_wrong_provider_id(&mut node.value, &machine.spec);
@@ -506,23 +524,19 @@ impl Cluster {
     /// Lets the Node have the provider ID of its machine, or that of no machine because of a fault. The provider ID of a
     /// Node cannot be changed. Where it differs, somebody deletes the Node, its pods go with it, and the kubelet registers
     /// again.
-    fn show_provider_id(&self, machine: &Machine) {
+    fn show_provider_id(&self, machine: &mut Machine) {
         let (spec, reached) = (&machine.spec, &machine.reached);
         let name = spec.id.name.as_str();
-        let key = Key::new("", "nodes", "", name);
-        let (Some(node), Some(at)) = (self.served.store.get(&key), reached.get(&Stage::Node)) else { return };
+        let (Some(node), Some(at)) = (self.served.store.get(&node_key(name)), reached.get(&Stage::Node))
+        else {
+            return;
+        };
         if projection::has_wrong_provider_id(&node.value(), spec) == machine.has_wrong_provider_id() {
             return;
         }
-        self.remove_objects(name);
-        self.project(self.node(machine, *at));
-        for component in Component::ALL {
-            let stage = if component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
-            if let Some(at) = reached.get(&stage) {
-                self.project(vec![projection::static_pod(&self.scope(*at), spec, component)]);
-            }
-        }
-        self.count_nodes();
+        self.remove_nodes(machine);
+        machine.other_node = None;
+        self.register(machine, name, *at);
     }
 
     /// Lets kubelets fall silent and come back in turn, as the faults of their machines say. Runs until the cluster is
@@ -560,7 +574,7 @@ impl Cluster {
 
     /// Whether the Node in the cluster belongs to a former machine of the same name.
     fn is_former(&self, spec: &MachineSpec) -> bool {
-        let Some(node) = self.served.store.get(&Key::new("", "nodes", "", &spec.id.name)) else {
+        let Some(node) = self.served.store.get(&node_key(&spec.id.name)) else {
             return true;
         };
         let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
@@ -570,7 +584,8 @@ impl Cluster {
         !spec.reached.contains_key(&Stage::Node) || is_older
     }
 
-    /// Removes the kept objects of machines that no longer exist.
+    /// Removes the kept objects of machines that no longer exist. A second Node of a machine counts as one of these: it
+    /// comes back with the machine, if the machine still has it.
     pub(crate) fn remove_former_machines(&self) {
         if !self.came_back {
             return;
@@ -701,8 +716,9 @@ impl Cluster {
         }
         self.served.etcd.lock().forget_member(self.member(name));
         if !self.served.over.is_cancelled() {
-            self.remove_objects(name);
+            self.remove_nodes(machine);
         }
+        machine.other_node = None;
     }
 
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
@@ -720,7 +736,7 @@ impl Cluster {
         self.served.etcd.lock().forget_member(self.member(name));
         // The objects of a deleted cluster are forgotten as a whole, and a machine that was refused has none.
         if (machine.stopping || !machine.reached.is_empty()) && !self.served.over.is_cancelled() {
-            self.remove_objects(name);
+            self.remove_nodes(&machine);
         }
     }
 
@@ -755,16 +771,17 @@ impl Cluster {
         self.set_backends(&mut state);
     }
 
-    /// Updates the Node and the static pods of a machine whose software was changed in place.
+    /// Updates the Nodes and the static pods of a machine whose software was changed in place.
     fn on_changed(&self, machine: &Machine) {
-        let Machine { spec, reached, .. } = machine;
-        let name = spec.id.name.as_str();
-        if reached.contains_key(&Stage::Node) {
-            self.edit(&Key::new("", "nodes", "", name), |node| projection::change_node(node, spec));
-        }
-        for component in Component::ALL {
-            let key = Key::new("", "pods", "kube-system", &component.pod_name(name));
-            self.edit(&key, |pod| projection::change_pod(pod, component, spec));
+        let Machine { spec, reached, other_node, .. } = machine;
+        for name in [Some(spec.id.name.as_str()), other_node.as_deref()].into_iter().flatten() {
+            if reached.contains_key(&Stage::Node) {
+                self.edit(&node_key(name), |node| projection::change_node(node, spec));
+            }
+            for component in Component::ALL {
+                let key = Key::new("", "pods", "kube-system", &component.pod_name(name));
+                self.edit(&key, |pod| projection::change_pod(pod, component, spec));
+            }
         }
     }
 
@@ -863,14 +880,23 @@ impl Cluster {
     }
 }
 
-/// Looks up what listens on a port of a control-plane pod.
+/// The key of a Node.
+fn node_key(name: &str) -> Key {
+    Key::new("", "nodes", "", name)
+}
+
+/// Looks up what listens on a port of a control-plane pod. A machine whose kubelet has another name knows the pods of
+/// that name only.
 fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: CloudClock) -> BehindPort {
     Box::new(move |pod, port| {
         let mut state = state.lock();
         let State { machines, credentials, .. } = &mut *state;
         let credentials = credentials.as_mut()?;
         let running = |name: &str, stage: Stage| {
-            let machine = machines.get(name).filter(|machine| machine.runs(stage))?;
+            let is_its = |machine: &&Machine| machine.kubelet() == name;
+            let by_name = machines.get(name).filter(is_its);
+            let machine = by_name.or_else(|| machines.values().find(is_its));
+            let machine = machine.filter(|machine| machine.runs(stage))?;
             Some((&machine.spec, machine.reached[&stage], machine.expiry(&clock)))
         };
         let issued = |error: IssueError| {
@@ -880,7 +906,7 @@ fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: Cl
         if let Some(name) = pod.strip_prefix("etcd-") {
             let (machine, since, _) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
             let tls = credentials.etcd_member(&spec, machine, since).map_err(issued).ok()??;
-            return Some(Behind::Etcd { tls, member: member_id(&spec.id.to_string(), name) });
+            return Some(Behind::Etcd { tls, member: member_id(&spec.id.to_string(), &machine.id.name) });
         }
         let name = pod.strip_prefix("kube-apiserver-")?;
         let listens = port == projection::API_SERVER_PORT || port == published;
@@ -1061,7 +1087,7 @@ pub(crate) mod tests {
 
     /// The status of the condition Ready of a machine's Node.
     fn ready(cluster: &Cluster, name: &str) -> String {
-        let node = cluster.served.store.get(&Key::new("", "nodes", "", name)).expect("it is there").value();
+        let node = cluster.served.store.get(&node_key(name)).expect("it is there").value();
         let conditions = node["status"]["conditions"].as_array().expect("a list").iter();
         let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
         ready.next().and_then(|ready| ready["status"].as_str()).unwrap_or_default().to_owned()

@@ -89,6 +89,14 @@ pub enum ClusterError {
         /// The cluster that has the port.
         owner: ClusterId,
     },
+    /// The cluster's published port belongs to a leaked load balancer.
+    #[error("failed to listen on port {port}: it belongs to the leaked load balancer of cluster {cluster}")]
+    PortLeaked {
+        /// The port.
+        port: u16,
+        /// The cluster that the load balancer was for.
+        cluster: ClusterId,
+    },
     /// The ports of clusters from before a restart are not known yet, so no new port can be chosen.
     #[error("failed to choose a port before the ports of all clusters are known")]
     PortsUnknown,
@@ -129,6 +137,7 @@ impl ClusterError {
             }
             Self::PortInUse { source: Some(_), .. }
             | Self::PortReserved { .. }
+            | Self::PortLeaked { .. }
             | Self::PortsExhausted { .. }
             | Self::State(_) => ErrorClass::RetryAfter(Duration::from_secs(5)),
             Self::Issue(_) | Self::Restore(_) | Self::Record(_) => ErrorClass::WaitForChange,
@@ -140,7 +149,7 @@ impl ClusterError {
     pub fn category(&self) -> &'static str {
         match self {
             Self::Call(error) => error.category(),
-            Self::PortInUse { .. } | Self::PortReserved { .. } => "PortInUse",
+            Self::PortInUse { .. } | Self::PortReserved { .. } | Self::PortLeaked { .. } => "PortInUse",
             Self::PortsUnknown => "PortsUnknown",
             Self::PortsExhausted { .. } => "PortsExhausted",
             Self::Unknown(_) => "UnknownCluster",

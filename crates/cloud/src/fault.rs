@@ -9,7 +9,7 @@ use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
-use crate::leak::LeakedInstance;
+use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::symptom::Symptom;
 
 /// What a fault has done.
@@ -31,6 +31,8 @@ pub struct FaultObservation {
     pub affected: Vec<Affected>,
     /// The leaked instances that are deleted with it, see [`Cloud::observe_leaked_by`].
     pub leaked: Vec<LeakedInstance>,
+    /// The leaked load balancers that are deleted with it.
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
 }
 
 /// A machine or a cluster that a fault afflicts.
@@ -101,6 +103,8 @@ pub struct FaultHistory {
     pub affected: Vec<Affected>,
     /// The leaked instances that are deleted with it.
     pub leaked: Vec<LeakedInstance>,
+    /// The leaked load balancers that are deleted with it.
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
 }
 
 impl Cloud {
@@ -121,14 +125,16 @@ impl Cloud {
             windows: 0,
             affected: Vec::new(),
             leaked: Vec::new(),
+            leaked_load_balancers: Vec::new(),
         };
-        let FaultHistory { began, matched, hits, windows, affected, leaked } = history.unwrap_or_else(new);
+        let FaultHistory { began, matched, hits, windows, affected, leaked, leaked_load_balancers } =
+            history.unwrap_or_else(new);
         let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
         let afflicted = affected.iter().map(Affected::resource).collect();
         let is_about_notices =
             fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
         let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
-        let leaked = leaked.iter().map(|leaked| leaked.leaked(self.clock())).collect();
+        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
@@ -152,7 +158,8 @@ impl Cloud {
     /// What a fault has done. None if it does not exist.
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
-        let leaked = self.observe_leaked_by(id);
+        let (leaked, leaked_load_balancers) =
+            (self.observe_leaked_by(id), self.observe_leaked_load_balancers_by(id));
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected) = self.look(|engine| {
             let state = engine.fault(&id)?;
@@ -173,6 +180,7 @@ impl Cloud {
             last_hits: last_hits.iter().rev().map(hit).collect(),
             affected,
             leaked,
+            leaked_load_balancers,
         })
     }
 }

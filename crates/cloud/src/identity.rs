@@ -43,7 +43,7 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// A machine of a cluster. Its Node has the same name.
+/// A machine of a cluster. Its Node has the same name, and a fault may let it have a second one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId {
     /// The cluster.

@@ -1,7 +1,9 @@
-//! Leaked instances: the cloud says that they are deleted, and they still exist.
+//! Leaked instances and load balancers: the cloud says that they are deleted, and they still exist.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nephele_engine::{Footprint, Leaked, Request, ResourceId};
+use nephele_engine::{Endpoint, Engine, Footprint, Leaked, Request, ResourceId, ResourceKind};
 
 use crate::clock::CloudClock;
 use crate::cloud::Cloud;
@@ -23,16 +25,60 @@ pub struct LeakedInstance {
     pub footprint: Footprint,
 }
 
+/// A leaked load balancer. Nothing answers at its endpoint, and no other load balancer gets its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeakedLoadBalancer {
+    /// The cluster that it was for. Another cluster of this name has another load balancer.
+    pub cluster: ClusterId,
+    /// When the cloud said that it is deleted. Together with the cluster it identifies the load balancer.
+    pub since: Timestamp,
+    /// The name of the fault.
+    pub fault: String,
+    /// Its endpoint.
+    pub endpoint: Option<Endpoint>,
+    /// The catalog for whose quota it counts.
+    pub catalog: String,
+}
+
+impl LeakedLoadBalancer {
+    fn of(leaked: &Leaked, clock: &CloudClock) -> Option<Self> {
+        let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked.clone();
+        let cluster = ClusterId::of_load_balancer(&id)?;
+        Some(Self { cluster, since: clock.wall_time(since), fault, endpoint, catalog: footprint.catalog })
+    }
+
+    pub(crate) fn leaked(&self, clock: &CloudClock) -> Leaked {
+        let Self { cluster, since, fault, endpoint, catalog } = self.clone();
+        Leaked {
+            id: cluster.load_balancer(),
+            since: clock.at(since),
+            fault,
+            addresses: Vec::new(),
+            endpoint,
+            footprint: Footprint { catalog, ..Footprint::default() },
+        }
+    }
+}
+
+/// The ports of leaked load balancers, with their clusters. No other load balancer may have one of these.
+pub(crate) fn leaked_ports(engine: &Engine) -> BTreeMap<u16, ClusterId> {
+    let leaked = engine.all_leaked().filter(|leaked| leaked.id.kind == ResourceKind::LoadBalancer);
+    let port =
+        |leaked: &Leaked| Some((leaked.endpoint.as_ref()?.port, ClusterId::of_load_balancer(&leaked.id)?));
+    leaked.filter_map(port).collect()
+}
+
 impl LeakedInstance {
     fn of(leaked: &Leaked, clock: &CloudClock) -> Option<Self> {
-        let Leaked { id, since, fault, addresses, footprint } = leaked.clone();
+        let Leaked { id, since, fault, addresses, endpoint: _, footprint } = leaked.clone();
         let machine = MachineId::of_resource(&id)?;
         Some(Self { machine, since: clock.wall_time(since), fault, addresses, footprint })
     }
 
     pub(crate) fn leaked(&self, clock: &CloudClock) -> Leaked {
         let Self { machine, since, fault, addresses, footprint } = self.clone();
-        Leaked { id: machine.resource(), since: clock.at(since), fault, addresses, footprint }
+        let (id, since) = (machine.resource(), clock.at(since));
+        Leaked { id, since, fault, addresses, endpoint: None, footprint }
     }
 }
 
@@ -41,7 +87,14 @@ impl Cloud {
     #[must_use]
     pub fn observe_leaked(&self, namespace: &str, name: &str) -> Vec<LeakedInstance> {
         let catalog = ResourceId::catalog(namespace, name);
-        self.in_order(self.look(|engine| engine.leaked(&catalog).cloned().collect()))
+        self.listed(LeakedInstance::of, |engine| engine.leaked(&catalog).cloned().collect())
+    }
+
+    /// The leaked load balancers of a catalog of a namespace, those that leaked first in front.
+    #[must_use]
+    pub fn observe_leaked_load_balancers(&self, namespace: &str, name: &str) -> Vec<LeakedLoadBalancer> {
+        let catalog = ResourceId::catalog(namespace, name);
+        self.listed(LeakedLoadBalancer::of, |engine| engine.leaked(&catalog).cloned().collect())
     }
 
     /// The leaked instances that are deleted with a fault, those that leaked first in front: those that the fault made
@@ -49,10 +102,17 @@ impl Cloud {
     #[must_use]
     pub fn observe_leaked_by(&self, fault: &FaultId) -> Vec<LeakedInstance> {
         let fault = fault.resource();
-        self.in_order(self.look(|engine| engine.leaked_by(&fault).cloned().collect()))
+        self.listed(LeakedInstance::of, |engine| engine.leaked_by(&fault).cloned().collect())
     }
 
-    /// Deletes the leaked instances of a catalog of a namespace.
+    /// The leaked load balancers that are deleted with a fault, as [`Cloud::observe_leaked_by`] has the instances.
+    #[must_use]
+    pub fn observe_leaked_load_balancers_by(&self, fault: &FaultId) -> Vec<LeakedLoadBalancer> {
+        let fault = fault.resource();
+        self.listed(LeakedLoadBalancer::of, |engine| engine.leaked_by(&fault).cloned().collect())
+    }
+
+    /// Deletes the leaked instances and load balancers of a catalog of a namespace. The ports of the load balancers are free.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -60,9 +120,25 @@ impl Cloud {
         self.ask(Request::DeleteLeaked(ResourceId::catalog(namespace, name)))
     }
 
-    fn in_order(&self, mut leaked: Vec<Leaked>) -> Vec<LeakedInstance> {
+    /// What had leaked in an earlier process, as the engine has it.
+    pub(crate) fn all_leaked(
+        &self,
+        instances: &[LeakedInstance],
+        load_balancers: &[LeakedLoadBalancer],
+    ) -> Vec<Leaked> {
+        let instances = instances.iter().map(|leaked| leaked.leaked(self.clock()));
+        instances.chain(load_balancers.iter().map(|leaked| leaked.leaked(self.clock()))).collect()
+    }
+
+    /// What leaked of one kind, in the order in which it leaked.
+    fn listed<T>(
+        &self,
+        of: impl Fn(&Leaked, &CloudClock) -> Option<T>,
+        leaked: impl FnOnce(&Engine) -> Vec<Leaked>,
+    ) -> Vec<T> {
+        let mut leaked = self.look(leaked);
         leaked.sort_by(|one, other| (one.since, &one.id).cmp(&(other.since, &other.id)));
-        leaked.iter().filter_map(|leaked| LeakedInstance::of(leaked, self.clock())).collect()
+        leaked.iter().filter_map(|leaked| of(leaked, self.clock())).collect()
     }
 
     /// The leaked instances of a cluster, each with its addresses.

@@ -41,6 +41,7 @@ mod load_balancer;
 mod metrics;
 mod network;
 mod observation;
+mod operation_times;
 mod ports;
 mod projection;
 mod serve;
@@ -63,7 +64,7 @@ pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
-pub use leak::LeakedInstance;
+pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint,
     ErrorClass, FailureReason, Fault, FaultPhase, Findings, Footprint, Hardware, Image, InstanceType,
@@ -82,6 +83,6 @@ pub use spec::{
     MachineUpdate, Software, StartUp,
 };
 pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
-pub use timed::{EarlyExpiry, Flap};
+pub use timed::{EarlyExpiry, Flap, OtherName};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;

@@ -11,6 +11,7 @@ use prometheus::{
 };
 
 use crate::identity::Stage;
+use crate::operation_times::OperationTime;
 
 /// The cloud's metrics, registered once.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct Metrics {
     etcd_calls: IntCounterVec,
     etcd_seconds: HistogramVec,
     operations: IntCounterVec,
+    operation_seconds: HistogramVec,
     stages_reached: IntGaugeVec,
     pub(crate) clusters: IntGauge,
     machines: IntGauge,
@@ -32,6 +34,11 @@ pub(crate) struct Metrics {
     state_commit_failures: IntCounter,
     state_bytes: IntGauge,
 }
+
+/// 0.1 s to 2 h, in steps of two to three: stages of tests take less than seconds, virtual machines a minute or two, slow
+/// clouds and bare metal up to an hour. What takes no time is below the first one.
+const OPERATION_BUCKETS: [f64; 12] =
+    [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 7_200.0];
 
 /// Resources that appear under their own name. All others count as `other`, because clients can define any kind.
 const RESOURCES: [&str; 20] = [
@@ -95,6 +102,15 @@ impl Metrics {
                 ),
                 &["operation", "outcome"],
             )?,
+            operation_seconds: HistogramVec::new(
+                HistogramOpts::new(
+                    "nephele_operation_seconds",
+                    "How long operations of the simulated cloud took, in seconds of the cloud: from when a creation or deletion \
+                     was accepted until a stage was reached, or until nothing was left to be done (all).",
+                )
+                .buckets(OPERATION_BUCKETS.into()),
+                &["verb", "stage"],
+            )?,
             stages_reached: IntGaugeVec::new(
                 Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
                 &["stage"],
@@ -135,6 +151,7 @@ impl Metrics {
         registry.register(Box::new(metrics.etcd_calls.clone()))?;
         registry.register(Box::new(metrics.etcd_seconds.clone()))?;
         registry.register(Box::new(metrics.operations.clone()))?;
+        registry.register(Box::new(metrics.operation_seconds.clone()))?;
         registry.register(Box::new(metrics.stages_reached.clone()))?;
         registry.register(Box::new(metrics.clusters.clone()))?;
         registry.register(Box::new(metrics.machines.clone()))?;
@@ -159,6 +176,12 @@ impl Metrics {
             Outcome::Refused(error) => error.category(),
         };
         self.operations.with_label_values(&[operation, outcome]).inc();
+    }
+
+    /// Counts how long an operation took. There are eight series: four verbs, one of them with four stages.
+    pub(crate) fn observe_operation(&self, OperationTime { verb, stage, time }: &OperationTime) {
+        let stage = stage.map_or("all", Stage::as_str);
+        self.operation_seconds.with_label_values(&[verb.as_str(), stage]).observe(time.as_secs_f64());
     }
 
     /// Sets the number of machines, and how many have reached each stage.

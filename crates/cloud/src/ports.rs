@@ -38,9 +38,10 @@ impl Ports {
         Self { range, taken: BTreeSet::new(), reserved: BTreeMap::new(), port_of: BTreeMap::new() }
     }
 
-    /// Takes the lowest port from `from` on that is neither taken nor reserved. None if there is none.
-    pub(crate) fn take_lowest(&mut self, from: u16) -> Option<u16> {
-        let is_free = |port: &u16| !self.taken.contains(port) && !self.reserved.contains_key(port);
+    /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked. None if there is none.
+    pub(crate) fn take_lowest(&mut self, from: u16, is_leaked: impl Fn(u16) -> bool) -> Option<u16> {
+        let is_free =
+            |port: &u16| !self.taken.contains(port) && !self.reserved.contains_key(port) && !is_leaked(*port);
         let port = (from.max(*self.range.start())..=*self.range.end()).find(is_free)?;
         self.taken.insert(port);
         Some(port)
@@ -101,9 +102,13 @@ impl PortLease {
         Ok(Self { ports: ports.clone(), port })
     }
 
-    /// Takes the lowest free port from `from` on; none when all are taken.
-    pub(crate) fn take_lowest(ports: &Arc<Mutex<Ports>>, from: u16) -> Option<Self> {
-        let port = ports.lock().take_lowest(from)?;
+    /// Takes the lowest free port from `from` on that is not leaked; none when all are taken.
+    pub(crate) fn take_lowest(
+        ports: &Arc<Mutex<Ports>>,
+        from: u16,
+        is_leaked: impl Fn(u16) -> bool,
+    ) -> Option<Self> {
+        let port = ports.lock().take_lowest(from, is_leaked)?;
         Some(Self { ports: ports.clone(), port })
     }
 }
@@ -127,12 +132,12 @@ mod tests {
     #[test]
     fn released_port_is_used_again_and_a_full_range_says_so() {
         let mut ports = Ports::new(20_000..=20_002);
-        let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0, |_| false)).collect();
         assert_eq!(all, [20_000, 20_001, 20_002]);
         ports.release(20_001);
         assert_eq!(ports.take(20_002, &cluster("a")), Err(Refused::Taken));
         ports.forget(&cluster("a"));
-        assert_eq!((ports.take_lowest(0), ports.take_lowest(0)), (Some(20_001), None));
+        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
     }
 
     #[test]
@@ -141,23 +146,23 @@ mod tests {
         let mut ports = Ports::new(20_000..=20_001);
         ports.reserve(&a, 20_000);
         ports.reserve(&b, 20_000);
-        assert_eq!((ports.take_lowest(0), ports.take_lowest(0)), (Some(20_001), None));
+        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
         assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
         assert_eq!(ports.take(20_000, &a), Ok(()));
         ports.forget(&a);
         assert_eq!(ports.take(20_000, &b), Err(Refused::Taken));
         ports.release(20_000);
-        assert_eq!(ports.take_lowest(0), None);
+        assert_eq!(ports.take_lowest(0, |_| false), None);
         assert_eq!(ports.take(20_000, &b), Ok(()));
         ports.release(20_000);
         ports.forget(&b);
-        assert_eq!(ports.take_lowest(0), Some(20_000));
+        assert_eq!(ports.take_lowest(0, |_| false), Some(20_000));
     }
 
     proptest! {
         #[test]
         fn no_port_is_given_twice_or_to_others_than_those_it_is_reserved_for(
-            steps in proptest::collection::vec((0u8..5, 0u16..12, 0usize..4), 0..120),
+            steps in proptest::collection::vec((0u8..5, 0u16..12, 0usize..4), 0..120), leaked in 0u16..12,
         ) {
             let mut ports = Ports::new(3..=9);
             let mut taken = BTreeSet::new();
@@ -168,7 +173,8 @@ mod tests {
                     published.iter().any(|(other, theirs)| *other != id && *theirs == port)
                 };
                 match step {
-                    0 => if let Some(port) = ports.take_lowest(port) {
+                    0 => if let Some(port) = ports.take_lowest(port, |port| port == leaked) {
+                        prop_assert!(port != leaked);
                         prop_assert!((3..=9).contains(&port));
                         prop_assert!(!published.values().any(|reserved| *reserved == port));
                         prop_assert!(taken.insert(port));

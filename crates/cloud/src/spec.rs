@@ -13,7 +13,7 @@ use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
-use crate::leak::LeakedInstance;
+use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +151,8 @@ pub struct FormerCatalog {
     pub clock: Option<ClockObservation>,
     /// Its leaked instances.
     pub leaked: Vec<LeakedInstance>,
+    /// Its leaked load balancers.
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
     /// What its machines had cost.
     pub cost: Option<CostObservation>,
     /// What was found about its callers.

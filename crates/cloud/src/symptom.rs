@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection::LoadBalancerTrouble;
 use crate::identity::Stage;
-use crate::timed::{EarlyExpiry, Flap};
+use crate::timed::{EarlyExpiry, Flap, OtherName};
 use crate::trouble::ApiServerTrouble;
 
 /// What is wrong with a machine or a cluster.
@@ -56,6 +56,15 @@ pub enum Symptom {
     WrongProviderId,
     /// The kubelet falls silent and comes back in turn.
     Flapping(Flap),
+    /// The instance reboots. When it is up again, its kubelet has another name.
+    Rebooting {
+        /// How long it is down, in the time of the cloud.
+        down_for: Duration,
+        /// Its name afterwards.
+        name: OtherName,
+    },
+    /// The kubelet has registered a second Node, and reports for that one only.
+    OtherName(OtherName),
 }
 
 /// A phase of kubeadm.
@@ -189,6 +198,8 @@ impl fmt::Display for Symptom {
             }
             Self::WrongProviderId => f.write_str("The Node has a wrong provider ID"),
             Self::Flapping(_) => f.write_str("The kubelet falls silent in turn"),
+            Self::Rebooting { .. } => f.write_str("The instance reboots"),
+            Self::OtherName(name) => write!(f, "The kubelet has the suffix {} in its name", name.suffix),
         }
     }
 }
@@ -213,6 +224,7 @@ impl Symptom {
             Self::LoadBalancer(_) => "loadBalancer",
             Self::WrongProviderId => "wrongProviderID",
             Self::Flapping(_) => "flap",
+            Self::Rebooting { .. } | Self::OtherName(_) => "nodeRebootsAs",
         }
     }
 
@@ -227,7 +239,7 @@ impl Symptom {
 
     /// Whether nothing on the machine answers.
     pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, Self::Frozen | Self::Vanished)
+        matches!(self, Self::Frozen | Self::Vanished | Self::Rebooting { .. })
     }
 
     /// What the engine has to know.
@@ -252,19 +264,23 @@ impl Symptom {
         };
         // The provider ID of a Node cannot be changed.
         let before = (*self == Self::WrongProviderId).then(|| Stage::Node.name());
+        // A machine that never had another name has one Node only.
+        let is_of_name = matches!(self, Self::Rebooting { .. } | Self::OtherName(_));
+        let after = is_of_name.then(|| Stage::Node.name());
+        let notice = |lasts: Duration, then: Self| Some(Box::new(Notice { lasts, then: then.affliction() }));
         Affliction {
             of,
             among,
             before,
+            after,
             symptom: serde_json::to_string(self).expect("no map, no foreign type"),
             holds,
             is_down: self.is_silence(),
             is_final: *self == Self::Vanished,
             market: matches!(self, Self::SpotReclaim(_)).then_some(Market::Spot),
             notice: match self {
-                Self::SpotReclaim(lasts) => {
-                    Some(Box::new(Notice { lasts: *lasts, then: Self::Vanished.affliction() }))
-                }
+                Self::SpotReclaim(lasts) => notice(*lasts, Self::Vanished),
+                Self::Rebooting { down_for, name } => notice(*down_for, Self::OtherName(name.clone())),
                 _ => None,
             },
         }
@@ -275,6 +291,7 @@ impl Symptom {
         match self {
             Self::Certificate(early) => Self::Certificate(early.begun(began)),
             Self::Flapping(flap) => Self::Flapping(flap.begun(began)),
+            Self::Rebooting { down_for, name } => Self::Rebooting { down_for, name: name.begun(began) },
             other => other,
         }
     }
@@ -331,6 +348,8 @@ mod tests {
             Symptom::ClockSkew(ClockSkew::Behind(Duration::from_millis(1))),
             Symptom::WrongProviderId,
             Symptom::Flapping(Flap::new(Duration::from_secs(10), Duration::from_secs(30))),
+            Symptom::Rebooting { down_for: Duration::from_secs(30), name: OtherName::new("-2") },
+            Symptom::OtherName(OtherName::new("-2")),
         ];
         let held = Stage::ALL.map(Symptom::Held).into_iter();
         let failed = BootstrapPhase::ALL.map(Symptom::BootstrapFailed);
@@ -340,5 +359,16 @@ mod tests {
                 assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
             }
         }
+    }
+
+    #[test]
+    fn an_instance_that_reboots_comes_up_with_the_name_of_when_its_fault_began() {
+        let down_for = Duration::from_secs(30);
+        let reboots = Symptom::Rebooting { down_for, name: OtherName::new("-2") };
+        let affliction = reboots.begun(SimTime::from_millis(1_500)).affliction();
+        let then = affliction.notice.map(|notice| (notice.lasts, Symptom::of(&notice.then)));
+        let name = OtherName::new("-2").begun(SimTime::from_millis(1_500));
+        assert_eq!(then, Some((down_for, Some(Symptom::OtherName(name)))));
+        assert_eq!((affliction.is_down, affliction.after), (true, Some(Stage::Node.name())));
     }
 }

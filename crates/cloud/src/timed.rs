@@ -29,6 +29,15 @@ pub struct Flap {
     began: Option<SimTime>,
 }
 
+/// The other name of a kubelet: that of its machine and a suffix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherName {
+    /// The suffix.
+    pub suffix: String,
+    /// When the fault began. None before it is in the cloud.
+    began: Option<SimTime>,
+}
+
 impl EarlyExpiry {
     /// A certificate that expires after this time.
     #[must_use]
@@ -79,6 +88,24 @@ impl Flap {
     }
 }
 
+impl OtherName {
+    /// A name with this suffix.
+    #[must_use]
+    pub fn new(suffix: impl Into<String>) -> Self {
+        Self { suffix: suffix.into(), began: None }
+    }
+
+    pub(crate) fn begun(self, began: SimTime) -> Self {
+        Self { began: Some(began), ..self }
+    }
+
+    /// The creation time of the Node of this name, for a machine that registered its first Node at this time. It is not
+    /// when the second Node was registered, which a restart forgets.
+    pub(crate) fn created(&self, registered: Timestamp, clock: &CloudClock) -> Timestamp {
+        later(self.began, registered, clock)
+    }
+}
+
 fn later(began: Option<SimTime>, up: Timestamp, clock: &CloudClock) -> Timestamp {
     began.map_or(up, |began| clock.wall_time(began).max(up))
 }
@@ -121,6 +148,13 @@ mod tests {
         assert_eq!(phase(45_000), (true, seconds(10)));
         assert_eq!(phase(1_000), (true, seconds(10)), "a clock that was set back");
         assert_eq!(flap.phase(at(8_000), &clock(), at(12_000)), (true, seconds(6)), "a Node that came later");
+    }
+
+    #[test]
+    fn node_of_another_name_is_as_old_as_its_fault_or_as_the_first_node() {
+        let name = OtherName::new("-2").begun(SimTime::from_millis(5_000));
+        assert_eq!(name.created(at(2_000), &clock()), at(5_000));
+        assert_eq!(name.created(at(8_000), &clock()), at(8_000));
     }
 
     proptest! {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
-    Cloud, Deletion, Effect, Fault, FaultId, Findings, FormerCatalog, Latency, LeakedInstance, Limits,
-    MachineId, MachineSpec, Matches, Role, Stage, Symptom, Verb,
+    Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog, Latency,
+    LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Role, Stage,
+    Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -88,6 +89,70 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
     world.stop().await;
 }
 
+/// The second Node is there again after a restart, and the instance does not reboot again.
+#[tokio::test]
+async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_then_has_two_nodes() {
+    let world = World::start(31_020..=31_029);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("renamed", authorities);
+    let cloud = &world.cloud;
+    for name in ["one", "two"] {
+        support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
+    }
+    let leaf = admin(&authorities.cluster);
+    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let symptom = Symptom::Rebooting { down_for: Duration::from_secs(1), name: OtherName::new("-2") };
+    put(cloud, "f", "one", &symptom);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node).0, "Unknown");
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
+    let affected = |cloud: &Cloud| cloud.observe_fault(&id("f")).unwrap().affected;
+    assert!(affected(cloud)[0].until.is_some(), "it is down");
+    support::eventually("it is up again", || affected(cloud)[0].until.is_none()).await;
+    assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 2);
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "one-2", "two"]);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node).0, "Unknown");
+    let (_, other) = http.get("/api/v1/nodes/one-2").await.unwrap();
+    assert_eq!(
+        (ready(&other).0.as_str(), &other["spec"]["providerID"]),
+        ("True", &node["spec"]["providerID"])
+    );
+
+    let next = World::start(31_030..=31_039);
+    let (_, endpoint) = next.cluster("renamed", authorities);
+    let seen = cloud.observe_fault(&id("f")).unwrap();
+    let history = FaultHistory {
+        began: seen.began,
+        matched: seen.matched,
+        hits: seen.hits,
+        windows: seen.windows,
+        affected: seen.affected,
+        leaked: vec![],
+        leaked_load_balancers: vec![],
+    };
+    let matches = Matches { names: ["one".to_owned()].into(), ..Matches::default() };
+    let fault = Fault { matches, effect: Effect::Afflict(symptom.affliction()), budget: Budget::default() };
+    next.cloud.put_fault(&id("f"), fault, Some(history)).unwrap();
+    for name in ["one", "two"] {
+        let spec = machine(&cluster, name, Role::ControlPlane);
+        let reached = support::reached(cloud, &spec.id);
+        support::provide(&next.cloud, MachineSpec { reached, ..spec }).unwrap();
+    }
+    assert_eq!(next.cloud.observe_cluster(&cluster).unwrap().backends, 2, "neither reboots");
+    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let (_, again) = http.get("/api/v1/nodes/one-2").await.unwrap();
+    assert_eq!(again["metadata"]["uid"], other["metadata"]["uid"]);
+    next.cloud.delete_fault(&id("f")).unwrap();
+    next.cloud.observe_cluster(&cluster).unwrap();
+    assert_eq!(http.names("/api/v1/nodes").await, ["one", "two"]);
+    let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
+    assert_eq!(ready(&node), ("True".to_owned(), vec![]));
+    world.stop().await;
+    next.stop().await;
+}
+
 #[tokio::test]
 async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_address() {
     let world = World::start(30_950..=30_959);
@@ -137,6 +202,60 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!(next.cloud.observe_leaked("default", "north"), []);
     assert_eq!(next.cloud.observe_usage("default", "north").machines, 1);
     world.stop().await;
+    next.stop().await;
+}
+
+/// Nobody else gets its port: neither a new cluster, nor one that was published with it, here and after a restart.
+#[tokio::test]
+async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
+    let world = World::start(31_040..=31_049);
+    let cloud = &world.cloud;
+    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    let of_cloud = |name: &str| ClusterSpec { catalog: "north".into(), ..support::cluster(name) };
+    let endpoint = cloud.ensure_cluster(of_cloud("gone")).unwrap();
+    let matches = Matches { operations: [Verb::DeleteLoadBalancer].into(), ..Matches::default() };
+    let leak = Fault { matches, effect: Effect::Leak, budget: Budget::default() };
+    cloud.put_fault(&id("f"), leak, None).unwrap();
+    let gone = of_cloud("gone").id;
+    assert_eq!(cloud.delete_load_balancer(&gone).unwrap(), Deletion::Gone);
+    cloud.delete_cluster(&gone);
+    let leaked = cloud.observe_leaked_load_balancers("default", "north");
+    let [LeakedLoadBalancer { cluster, fault, endpoint: kept, .. }] = &leaked[..] else {
+        panic!("{leaked:?}")
+    };
+    assert_eq!((cluster, fault.as_str(), kept.as_ref()), (&gone, "f", Some(&endpoint)));
+    assert_eq!(cloud.observe_leaked("default", "north"), []);
+    let shown =
+        || ["nephele_leaked_load_balancers", "nephele_leaked_instances"].map(|name| world.gauge(name));
+    assert_eq!(shown(), [1.0, 0.0]);
+
+    let next = World::start(31_040..=31_049);
+    let limits = Limits { load_balancers: Some(3), ..Limits::default() };
+    let catalog = Catalog { limits, ..Catalog::default() };
+    let former = FormerCatalog { leaked_load_balancers: leaked.clone(), ..FormerCatalog::default() };
+    next.cloud.put_catalog("default", "north", catalog, former).unwrap();
+    for (cloud, name) in [(cloud, "new"), (&next.cloud, "newer")] {
+        let given = cloud.ensure_cluster(of_cloud(name)).unwrap();
+        assert_ne!(given.port, endpoint.port);
+        let published = ClusterSpec { endpoint: Some(endpoint.clone()), ..of_cloud("published") };
+        let refused = cloud.ensure_cluster(published).unwrap_err();
+        let message =
+            "failed to listen on port 31040: it belongs to the leaked load balancer of cluster default/gone";
+        assert_eq!((refused.to_string().as_str(), refused.category()), (message, "PortInUse"));
+    }
+    assert_eq!(next.cloud.observe_leaked_load_balancers("default", "north"), leaked);
+    let used = |cloud: &Cloud| cloud.observe_usage("default", "north").limits[0].taken;
+    assert_eq!(used(&next.cloud), 2);
+
+    next.cloud.delete_leaked("default", "north").unwrap();
+    assert_eq!(
+        (next.cloud.observe_leaked_load_balancers("default", "north"), used(&next.cloud)),
+        (vec![], 1)
+    );
+    // Its listener is closed afterwards.
+    world.stop().await;
+    let published = ClusterSpec { endpoint: Some(endpoint.clone()), ..of_cloud("published") };
+    assert_eq!(next.cloud.ensure_cluster(published).unwrap(), endpoint);
     next.stop().await;
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   PutFault ──▶ all resources of the account, by set and number ─┐
 //!   Create, Adopt ──▶ the resource                                ├─▶ decided once: hit, or spared
+//!   it reaches a stage for which the fault has waited ────────────┤
 //!                                                                 ▼
 //!                                          hit: Afflicted ─▶ stages wait, backends are out of service
 //!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┤
@@ -35,6 +36,10 @@ pub struct Affliction {
     /// Only resources that have not reached this stage yet can get it. None for all.
     #[serde(default)]
     pub before: Option<StageName>,
+    /// Only resources that have reached this stage can have it. The others are decided about when they reach it. None for
+    /// all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<StageName>,
     /// What is wrong, for those who show it. The engine gives it no meaning.
     pub symptom: String,
     /// The stages that are not reached before it is healed.
@@ -59,6 +64,7 @@ impl Affliction {
             of,
             among: None,
             before: None,
+            after: None,
             symptom: symptom.into(),
             holds: BTreeSet::new(),
             is_down: false,
@@ -99,7 +105,17 @@ impl Affliction {
         let has = |name: &StageName| spec.stages.iter().any(|stage| stage.name == *name);
         self.of == spec.id.kind
             && self.among.as_ref().is_none_or(has)
+            && self.after.as_ref().is_none_or(has)
             && self.market.is_none_or(|market| market == spec.market)
+    }
+
+    /// What is wrong now with a resource whose notice is over at `ends`. One that is over does not begin again because the
+    /// fault decides again, such as after a restart. What is final comes at its own deadline.
+    fn at_notice(self, ends: Option<CloudTime>) -> Self {
+        match self.notice {
+            Some(notice) if ends == Some(NoticeEnd::OVER) && !notice.then.is_final => notice.then,
+            notice => Self { notice, ..self },
+        }
     }
 }
 
@@ -131,6 +147,30 @@ impl Engine {
             events.extend(self.decide(at, &fault, &resources[position], is_adopted));
         }
         events
+    }
+
+    /// Lets the faults decide about a resource that have waited for it to reach one of these stages.
+    pub(crate) fn afflict_after(
+        &mut self,
+        at: SimTime,
+        id: &ResourceId,
+        stages: &BTreeSet<StageName>,
+    ) -> Vec<Event> {
+        let Some(resource) = self.get(id).filter(|_| !stages.is_empty() && !self.faults.is_empty()) else {
+            return Vec::new();
+        };
+        let group = load_balancer_of(&self.resources, &id.account, &id.group);
+        let subject = Subject { spec: &resource.spec, group: group.map(|found| &found.spec.labels) };
+        let has_waited = |fault: &ResourceId| {
+            let affliction = self.faults.get(fault).and_then(FaultState::affliction);
+            affliction
+                .and_then(|affliction| affliction.after.as_ref())
+                .is_some_and(|after| stages.contains(after))
+        };
+        let deciding = self.faults.deciding(&subject);
+        let faults = deciding.iter().map(|name| ResourceId::fault(id.account.as_str(), &**name));
+        let faults: Vec<_> = faults.filter(has_waited).collect();
+        faults.iter().flat_map(|fault| self.decide(at, fault, id, false)).collect()
     }
 
     /// Lets a fault that is new or was changed decide about all resources of its account.
@@ -177,7 +217,7 @@ impl Engine {
         let Some(resource) = resources.get(id).filter(|found| found.deleting.is_none()) else {
             return Vec::new();
         };
-        if faults.get(fault).is_some_and(|state| state.is_too_late_for(resource)) {
+        if faults.get(fault).is_some_and(|state| state.is_untimely_for(resource)) {
             return Vec::new();
         }
         let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
@@ -185,6 +225,7 @@ impl Engine {
         let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
         let wanted = faults.decide(fault, &subject, at, is_adopted, setting.seed);
         let ends = faults.get(fault).and_then(|state| state.notice_end(id));
+        let wanted = wanted.map(|affliction| affliction.at_notice(ends));
         let events = self.set_affliction(at, id, &fault.name, wanted, ends);
         self.keep_notice(fault, id);
         events
@@ -245,7 +286,7 @@ impl Engine {
         resource.resume(at, &held, setting);
         resource.generation += 1;
         let kind = EventKind::Afflicted { fault: fault.to_owned(), affliction: wanted };
-        let event = Event { at, id: id.clone(), generation: resource.generation, kind };
+        let event = Event::new(at, id.clone(), resource.generation, kind);
         reschedule(deadlines, before, resource);
         let runs = resource.running_stages();
         let mut events = vec![event];
@@ -310,15 +351,16 @@ impl FaultState {
         self.fault.effect.affliction()
     }
 
-    /// Whether the resource has come too far for it: it only holds stages, and the resource reached all of them before it
-    /// was decided about, or the resource reached the stage before which it has to be hit. Such a resource does not
-    /// count: a fault that holds one machine holds the next new one.
-    fn is_too_late_for(&self, resource: &Resource) -> bool {
-        self.affliction().is_some_and(|Affliction { holds, before, is_down, is_final, .. }| {
+    /// Whether the resource has come too far for it, or not far enough. It has come too far if the fault only holds stages,
+    /// and the resource reached all of them before it was decided about, or if the resource reached the stage before which
+    /// it has to be hit. Such a resource does not count: a fault that holds one machine holds the next new one.
+    fn is_untimely_for(&self, resource: &Resource) -> bool {
+        self.affliction().is_some_and(|Affliction { holds, before, after, is_down, is_final, .. }| {
             let only_holds = !holds.is_empty() && !is_down && !is_final;
             let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
             let is_past = before.as_ref().is_some_and(|stage| reached.contains(stage));
-            (is_past || (only_holds && holds.is_subset(&reached)))
+            let is_early = after.as_ref().is_some_and(|stage| !reached.contains(stage));
+            (is_past || is_early || (only_holds && holds.is_subset(&reached)))
                 && !self.afflicted.contains(&resource.spec.id)
         })
     }

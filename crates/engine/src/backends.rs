@@ -138,5 +138,5 @@ impl Engine {
 /// An event of a load balancer. It increments the generation of the load balancer.
 fn told(at: SimTime, load_balancer: &mut Resource, kind: EventKind) -> Event {
     load_balancer.generation += 1;
-    Event { at, id: load_balancer.spec.id.clone(), generation: load_balancer.generation, kind }
+    Event::new(at, load_balancer.spec.id.clone(), load_balancer.generation, kind)
 }

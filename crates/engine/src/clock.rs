@@ -36,6 +36,11 @@ impl CloudTime {
         self.0
     }
 
+    /// The time that has passed since an earlier instant.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
     /// This instant and whole milliseconds of a duration: the engine counts in them.
     pub(crate) fn after(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

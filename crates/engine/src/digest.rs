@@ -29,6 +29,8 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         notices,
         creator: _,
         unanswered,
+        // It decides nothing.
+        accepted: _,
         progress,
     } = resource;
     write_spec(hash, spec);
@@ -60,7 +62,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         hash.text(fault);
     }
     hash.time(*created);
-    hash.list(deleting, |hash, Deletion { since: _, due, ends }| write_end(hash, *due, *ends));
+    hash.list(deleting, |hash, Deletion { since: _, due, ends, accepted: _ }| write_end(hash, *due, *ends));
     // An update under way counts as one more stage, so that a resource without one keeps the digest of earlier
     // releases.
     let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));
@@ -72,7 +74,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
 }
 
 pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
-    let Leaked { id, since, fault, addresses: _, footprint } = leaked;
+    let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked;
     let Footprint { zone, catalog, instance_type, processors, market } = footprint;
     hash.id(id);
     hash.time(*since);
@@ -82,10 +84,21 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.number(u64::from(*processors));
     hash.text(market.as_str());
+    // An instance has none.
+    if let Some(endpoint) = endpoint {
+        write_endpoint(hash, endpoint);
+    }
+}
+
+fn write_endpoint(hash: &mut Canonical, Endpoint { host, port }: &Endpoint) {
+    hash.text("endpoint");
+    hash.text(host);
+    hash.number(u64::from(*port));
 }
 
 fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
-    let Affliction { of, among, before, symptom, holds, is_down, is_final, market, notice } = affliction;
+    let Affliction { of, among, before, after, symptom, holds, is_down, is_final, market, notice } =
+        affliction;
     hash.text(of.as_str());
     hash.text(symptom);
     hash.list(among, |hash, stage| hash.text(stage.as_str()));
@@ -95,6 +108,10 @@ fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
     // An affliction without it keeps the digest it had in earlier releases.
     if let Some(stage) = before {
         hash.text("before");
+        hash.text(stage.as_str());
+    }
+    if let Some(stage) = after {
+        hash.text("after");
         hash.text(stage.as_str());
     }
     if let Some(market) = market {
@@ -150,10 +167,8 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         hash.text("market");
         hash.text(market.as_str());
     }
-    if let Some(Endpoint { host, port }) = endpoint {
-        hash.text("endpoint");
-        hash.text(host);
-        hash.number(u64::from(*port));
+    if let Some(endpoint) = endpoint {
+        write_endpoint(hash, endpoint);
     }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));

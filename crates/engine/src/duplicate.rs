@@ -48,7 +48,7 @@ impl Engine {
         let (catalogs, usage, waiting) = (self.catalogs(), &self.usage, &self.waiting);
         let as_new = Checked { catalogs, usage, waiting, operation, is_there: false, is_reserved: false };
         fault.is_some_and(|fault| fault.is_in_force(operation.at))
-            && self.can_leak(&spec.catalog_id())
+            && self.can_leak(&spec.catalog_id(), spec.id.kind)
             && check(&as_new).is_ok()
     }
 

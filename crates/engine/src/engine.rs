@@ -18,7 +18,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
-use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Verb};
+use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Took, Verb};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
@@ -37,7 +37,7 @@ pub struct Engine {
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources, with what they take up. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
-    /// The leaked instances. They take up room as if they were in `resources`.
+    /// The leaked instances and load balancers. They take up room as if they were in `resources`.
     pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
@@ -171,12 +171,14 @@ impl Engine {
         if is_free || operation.caller == Operation::SWEEPER {
             return Ok((false, Verdict::default()));
         }
-        // The only requests that let an instance leak are its deletion, and a creation that is carried out twice.
+        // The only requests that let something leak are its deletion, and a creation that is carried out twice.
         let has_room_to_leak = match &operation.request {
             Request::Delete(id) if !self.faults.is_empty() => {
-                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id()))
+                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id(), id.kind))
             }
-            Request::Create(spec) if !self.faults.is_empty() => self.can_leak(&spec.catalog_id()),
+            Request::Create(spec) if !self.faults.is_empty() => {
+                self.can_leak(&spec.catalog_id(), spec.id.kind)
+            }
             _ => false,
         };
         let Self { resources, faults, config, catalogs, seed, clocks, calls, .. } = self;
@@ -192,7 +194,8 @@ impl Engine {
         if faults.is_empty() {
             return Ok((rate.is_some(), Verdict::default()));
         }
-        let can_leak = matches!(verb, Verb::CreateInstance | Verb::DeleteInstance) && has_room_to_leak;
+        let leaking = [Verb::CreateInstance, Verb::DeleteInstance, Verb::DeleteLoadBalancer];
+        let can_leak = leaking.contains(&verb) && has_room_to_leak;
         let ResourceId { account, group, kind, .. } = &spec.id;
         let group = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
@@ -233,10 +236,14 @@ impl Engine {
         let now = *now;
         match request {
             Request::Create(spec) => {
-                if !self.resources.contains_key(&spec.id) {
+                let is_there = self.resources.contains_key(&spec.id);
+                if !is_there {
                     self.faults.show(&spec.id);
                 }
                 let outcome = self.create(now, caller, spec, None, now, &BTreeMap::new())?;
+                if !is_there {
+                    self.note_creation(now, &spec.id);
+                }
                 if outcome == Outcome::Accepted {
                     events.extend(self.afflict(now, &spec.id, false));
                 }
@@ -247,7 +254,7 @@ impl Engine {
                 let created = (*created).min(now);
                 let outcome = self.create(now, caller, spec, hardware.as_ref(), created, reached)?;
                 if let Some(since) = deleting.filter(|_| !is_there) {
-                    self.begin_deletion(since.min(now), &spec.id);
+                    self.begin_deletion(since.min(now), &spec.id, true);
                 }
                 events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
                 if outcome == Outcome::Accepted {
@@ -465,13 +472,13 @@ impl Engine {
     }
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
-    /// every resource is in the same state in both, and the same instances are leaked. The journal, generations,
+    /// every resource is in the same state in both, and the same resources are leaked. The journal, generations,
     /// reservations, the lines for room, the catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Canonical::new();
         hash.list(self.resources.values(), write_resource);
-        // A cloud without leaked instances keeps the digest of earlier releases.
+        // A cloud in which nothing has leaked keeps the digest of earlier releases.
         if !self.leaks.is_empty() {
             hash.list(self.leaks.values(), write_leaked);
         }
@@ -530,6 +537,15 @@ impl Engine {
         creator.clone_into(&mut resource.creator);
         self.insert(now, resource);
         Ok(Outcome::Accepted)
+    }
+
+    /// Notes when the creation of a resource was accepted.
+    fn note_creation(&mut self, now: SimTime, id: &ResourceId) {
+        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        if let Some(resource) = resources.get_mut(id) {
+            let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+            resource.accepted = Some(setting.time(now));
+        }
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
@@ -627,18 +643,18 @@ impl Engine {
             return Outcome::AlreadyDone;
         }
         let ran = resource.running_stages();
-        self.begin_deletion(now, id);
+        self.begin_deletion(now, id, false);
         events.extend(self.tell_load_balancers(now, id, EventKind::BackendOutOfService, &ran));
         Outcome::Accepted
     }
 
-    /// Begins the deletion of a resource that exists.
-    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId) {
+    /// Begins the deletion of a resource that exists, or goes on with one that an earlier process began.
+    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
         let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
         let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
-        resource.begin_deletion(since, setting);
+        resource.begin_deletion(since, is_adopted, setting);
         reschedule(deadlines, before, resource);
     }
 
@@ -676,18 +692,23 @@ impl Engine {
                 EventKind::StageReached(stage) => Some(stage.clone()),
                 _ => None,
             };
-            let reached: Vec<_> = events.iter().filter_map(reached).filter(|_| !resource.is_down()).collect();
-            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &reached));
+            let reached: BTreeSet<_> = events.iter().filter_map(reached).collect();
+            let serving: Vec<_> = reached.iter().filter(|_| !resource.is_down()).cloned().collect();
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &serving));
             for fault in over {
                 events.extend(self.end_notice(at, id, &fault));
             }
+            events.extend(self.afflict_after(at, id, &reached));
             return events;
         }
         let generation = resource.generation + 1;
+        let accepted = resource.deleting.as_ref().and_then(|deletion| deletion.accepted);
+        let took = accepted.map(|accepted| Took { time: deadline.1.since(accepted), is_all: true });
         let footprint = Footprint::of(resource);
         self.take_out(id);
         self.give_back(at, id, &footprint);
-        vec![Event { at, id: id.clone(), generation, kind: EventKind::Deleted }]
+        let event = Event::new(at, id.clone(), generation, EventKind::Deleted);
+        vec![Event { took, ..event }]
     }
 
     /// Removes a resource. The room that it takes up stays taken.

@@ -45,7 +45,8 @@ impl Fault {
         let Matches { operations, .. } = &self.matches;
         match &self.effect {
             Effect::Afflict(_) => false,
-            Effect::Leak => verb == Verb::DeleteInstance,
+            Effect::Leak if operations.is_empty() => verb == Verb::DeleteInstance,
+            Effect::Leak => verb.is_deletion() && operations.contains(&verb),
             Effect::Duplicate { .. } => verb == Verb::CreateInstance,
             Effect::Lag(_) if verb.is_read() => false,
             _ if !operations.is_empty() => operations.contains(&verb),
@@ -94,7 +95,8 @@ pub enum Effect {
     Delay(Latency),
     /// Reads do not show what an operation has changed for this long, in the engine's time.
     Lag(Latency),
-    /// The cloud says that an instance is deleted, and it still exists, see [`crate::Leaked`].
+    /// The cloud says that an instance or a load balancer is deleted, and it still exists, see [`crate::Leaked`]. It is about
+    /// deletions of instances, unless it names operations.
     Leak,
     /// No answer comes to a creation that is carried out, and a repetition makes another instance. The first one leaks.
     Duplicate {
@@ -351,7 +353,7 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
     pub(crate) subject: Subject<'a>,
-    /// Whether an instance can leak: there is a bound on how many of a catalog are leaked.
+    /// Whether its subject can leak: there is a bound on how many of a catalog are leaked.
     pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
     /// See [`Call::key`].
@@ -399,7 +401,7 @@ pub(crate) enum Strike {
     Instead(Outcome),
     /// The operation is carried out, and the caller gets this answer if it succeeds.
     After(CloudError),
-    /// The instance leaks, because of the fault of this name.
+    /// The instance or load balancer leaks, because of the fault of this name.
     Leak(String),
     /// The operation is carried out, and reads do not show its change.
     Lag(Lag),

@@ -251,7 +251,7 @@ mod tests {
             kind: ResourceKind::Instance,
             name: "m".into(),
         };
-        Record::Event(Event { at: SimTime::from_millis(millis), id, generation: 1, kind: EventKind::Deleted })
+        Record::Event(Event::new(SimTime::from_millis(millis), id, 1, EventKind::Deleted))
     }
 
     fn sequences(entries: &[Arc<Entry>]) -> Vec<u64> {

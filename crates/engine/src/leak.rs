@@ -1,15 +1,15 @@
-//! Leaked instances: they are deleted for their owner, and still exist in the cloud.
+//! Leaked instances and load balancers: they are deleted for their owner, and still exist in the cloud.
 //!
 //! ```text
-//!   DeleteInstance, hit by a fault ──▶ Leaked, Deleted: the instance is gone for everybody
+//!   DeleteInstance, DeleteLoadBalancer, hit by a fault ──▶ Leaked, Deleted: what leaked is gone for everybody
 //!   CreateInstance, carried out twice ──▶ Leaked: the first instance is gone for everybody, the second one has its name
 //!                                         │ its room stays taken
 //!                                         ▼
 //!   DeleteLeaked, or the end of its catalog ──▶ LeakedDeleted: the room is free
 //! ```
 //!
-//! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its name.
-//! Without a catalog of its account, nobody can ask for its deletion. So it goes with the fault that made it leak.
+//! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its name. The
+//! same goes for a load balancer, whose endpoint stays its own. Without a catalog of its account, nobody can ask for its deletion. So it goes with the fault that made it leak.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +17,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::identity::{GroupId, ResourceId, ResourceKind};
+use crate::identity::{Endpoint, GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::Resource;
 use crate::time::SimTime;
 use crate::usage::Footprint;
 
-/// An instance that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that it was created.
+/// An instance or a load balancer that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that
+/// it was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaked {
     /// The name that it had.
@@ -34,14 +35,17 @@ pub struct Leaked {
     pub fault: String,
     /// Its addresses.
     pub addresses: Vec<String>,
+    /// Its address, for a load balancer. No other one may have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Endpoint>,
     /// The room that it takes up.
     #[serde(flatten)]
     pub footprint: Footprint,
 }
 
 impl Leaked {
-    /// How many leaked instances a catalog has at most. Then no more leak: what leaks has to be remembered over a
-    /// restart, and the list of a status is as long as this.
+    /// How many leaked instances a catalog has at most, and how many leaked load balancers. Then no more leak: what leaks has
+    /// to be remembered over a restart, and each list of a status is as long as this.
     pub const MAX: usize = 100;
 
     /// The catalog of its account that it is made from.
@@ -57,33 +61,35 @@ impl Leaked {
 
     /// A change of an instance that has leaked already. Only resources have generations.
     fn changed(&self, at: SimTime, kind: EventKind) -> Event {
-        Event { at, id: self.id.clone(), generation: 0, kind }
+        Event::new(at, self.id.clone(), 0, kind)
     }
 }
 
-/// All leaked instances, by name and by when they leaked.
+/// All that leaked, by name and by when they leaked.
 pub(crate) type Leaks = BTreeMap<(ResourceId, SimTime), Leaked>;
 
 impl Engine {
-    /// The leaked instances of a catalog, by name and by when they leaked.
+    /// The leaked instances and load balancers of a catalog, by name and by when they leaked.
     pub fn leaked<'a>(&'a self, catalog: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
         self.leaked_of_account(&catalog.account).filter(|leaked| leaked.catalog_id() == *catalog)
     }
 
     /// The leaked instances of a group.
     pub fn leaked_of_group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Leaked> {
-        self.leaked_of_account(&group.account).filter(|leaked| leaked.id.group == group.name)
+        let is_of_group =
+            |leaked: &&Leaked| leaked.id.group == group.name && leaked.id.kind == ResourceKind::Instance;
+        self.leaked_of_account(&group.account).filter(is_of_group)
     }
 
-    /// The leaked instances that a fault made leak and that are of no catalog of its account. Only the end of the fault
-    /// deletes them.
+    /// The leaked instances and load balancers that a fault made leak and that are of no catalog of its account. Only the end
+    /// of the fault deletes them.
     pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
         let of_account = self.leaked_of_account(&fault.account);
         of_account
             .filter(|leaked| leaked.fault == fault.name && !self.catalogs.contains_key(&leaked.catalog_id()))
     }
 
-    /// All leaked instances.
+    /// All leaked instances and load balancers.
     pub fn all_leaked(&self) -> impl Iterator<Item = &Leaked> {
         self.leaks.values()
     }
@@ -94,19 +100,19 @@ impl Engine {
         leaks.take_while(move |leaked| leaked.id.account == account)
     }
 
-    /// Whether one more instance of a catalog can leak.
-    pub(crate) fn can_leak(&self, catalog: &ResourceId) -> bool {
-        self.leaked(catalog).count() < Leaked::MAX
+    /// Whether one more resource of this kind of a catalog can leak.
+    pub(crate) fn can_leak(&self, catalog: &ResourceId, kind: ResourceKind) -> bool {
+        self.leaked(catalog).filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
     }
 
-    /// Lets an instance leak that exists. For its owner it is gone at once.
+    /// Lets an instance or a load balancer leak that exists. For its owner it is gone at once.
     pub(crate) fn leak(&mut self, now: SimTime, id: &ResourceId, fault: &str, events: &mut Vec<Event>) {
         let Some(resource) = self.take_from_owner(now, id, events) else { return };
         let leaked = self.new_leak(now, &resource, fault, resource.spec.addresses.clone());
         let kinds = [leaked.event(false, false), EventKind::Deleted];
         for (kind, after) in kinds.into_iter().zip(1..) {
             let generation = resource.generation + after;
-            events.push(Event { at: now, id: id.clone(), generation, kind });
+            events.push(Event::new(now, id.clone(), generation, kind));
         }
         self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
     }
@@ -123,11 +129,11 @@ impl Engine {
         let Some(resource) = self.take_from_owner(now, id, events) else { return };
         let leaked = self.new_leak(now, &resource, fault, Vec::new());
         let (generation, kind) = (resource.generation + 1, leaked.event(false, true));
-        events.push(Event { at: now, id: id.clone(), generation, kind });
+        events.push(Event::new(now, id.clone(), generation, kind));
         self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
     }
 
-    /// Removes an instance, whose room stays taken.
+    /// Removes a resource, whose room stays taken.
     fn take_from_owner(
         &mut self,
         now: SimTime,
@@ -145,18 +151,19 @@ impl Engine {
         while self.leaks.contains_key(&(id.clone(), since)) {
             since = since + Duration::from_millis(1);
         }
-        Leaked { id, since, fault: fault.to_owned(), addresses, footprint: Footprint::of(resource) }
+        let (fault, endpoint) = (fault.to_owned(), resource.spec.endpoint.clone());
+        Leaked { id, since, fault, addresses, endpoint, footprint: Footprint::of(resource) }
     }
 
-    /// Takes over leaked instances of an earlier process. They take up their room, whatever the limits are. Returns the
+    /// Takes over what leaked in an earlier process. They take up their room, whatever the limits are. Returns the
     /// events.
     pub(crate) fn adopt_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
         let mut events = Vec::new();
         for leaked in leaked {
             let key = (leaked.id.clone(), leaked.since);
-            if leaked.id.kind == ResourceKind::Instance
+            if matches!(leaked.id.kind, ResourceKind::Instance | ResourceKind::LoadBalancer)
                 && !self.leaks.contains_key(&key)
-                && self.can_leak(&leaked.catalog_id())
+                && self.can_leak(&leaked.catalog_id(), leaked.id.kind)
             {
                 self.take(now, &leaked.id, &leaked.footprint);
                 self.leaks.insert(key, leaked.clone());
@@ -166,7 +173,7 @@ impl Engine {
         events
     }
 
-    /// Deletes leaked instances, and returns the events.
+    /// Deletes what leaked, and returns the events.
     pub(crate) fn delete_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
         let mut events = Vec::new();
         for Leaked { id, since, .. } in leaked {

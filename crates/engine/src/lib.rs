@@ -80,7 +80,9 @@ pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use leak::Leaked;
 pub use meter::{Cost, NamedMeter, Spent, Sum};
-pub use operation::{CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Verb};
+pub use operation::{
+    CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Took, Verb,
+};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,

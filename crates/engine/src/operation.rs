@@ -133,6 +133,12 @@ impl Verb {
         }
     }
 
+    /// Whether it deletes a resource, which may leak.
+    #[must_use]
+    pub fn is_deletion(self) -> bool {
+        matches!(self, Self::DeleteInstance | Self::DeleteLoadBalancer)
+    }
+
     /// Whether it changes nothing.
     #[must_use]
     pub fn is_read(self) -> bool {
@@ -173,7 +179,7 @@ pub enum Request {
         /// What an earlier process did about its clock, for a catalog that does not exist yet.
         #[serde(default)]
         clock: Option<ClockRecord>,
-        /// The leaked instances that it had in an earlier process, for a catalog that does not exist yet.
+        /// What had leaked from it in an earlier process, for a catalog that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
         /// What its instances had cost in an earlier process, for a catalog that does not exist yet.
@@ -197,7 +203,7 @@ pub enum Request {
         /// When its notices are over.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<NoticeEnd>,
-        /// The instances that the fault made leak in an earlier process, for a fault that does not exist yet.
+        /// What the fault made leak in an earlier process, for a fault that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
     },
@@ -247,7 +253,7 @@ pub enum Request {
     /// Delete a resource, a reservation or a place in a line for room. A resource that does not exist counts as
     /// deleted.
     Delete(ResourceId),
-    /// Delete the leaked instances of a catalog.
+    /// Delete the leaked instances and load balancers of a catalog.
     DeleteLeaked(ResourceId),
 }
 
@@ -526,6 +532,26 @@ pub struct Event {
     pub generation: u64,
     /// The change.
     pub kind: EventKind,
+    /// How long the operation took that ends with it, or has come so far with it: the creation of an instance, or a
+    /// deletion. None for other changes, for journals of earlier releases, and if an earlier process accepted the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Took>,
+}
+
+/// How long an operation took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// The time since the operation was accepted, in the time of the cloud.
+    pub time: Duration,
+    /// Whether nothing is left to be done.
+    pub is_all: bool,
+}
+
+impl Event {
+    /// A change that says nothing about an operation.
+    pub(crate) fn new(at: SimTime, id: ResourceId, generation: u64, kind: EventKind) -> Self {
+        Self { at, id, generation, kind, took: None }
+    }
 }
 
 /// The change of a resource.
@@ -562,7 +588,7 @@ pub enum EventKind {
     /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
     /// itself is deleted.
     BackendOutOfService(String),
-    /// The instance leaked: it is gone for its owner, which the next event says unless another instance has replaced it,
+    /// The instance or load balancer leaked: it is gone for its owner, which the next event says unless another instance has replaced it,
     /// and still takes up its room.
     Leaked {
         /// The name of the fault.
@@ -579,7 +605,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_replaced: bool,
     },
-    /// The leaked instance that had this name is gone. Its generation is 0, because it is no resource.
+    /// The leaked instance or load balancer that had this name is gone. Its generation is 0, because it is no resource.
     LeakedDeleted {
         /// When it leaked, see [`Leaked::since`].
         since: SimTime,

@@ -10,7 +10,7 @@ use crate::catalog::{Hardware, Market, Model};
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind, StageName};
 use crate::latency::{Latency, Odds};
-use crate::operation::{CloudError, Event, EventKind};
+use crate::operation::{CloudError, Event, EventKind, Took};
 use crate::seed::Decision;
 use crate::setting::{Instant, Setting};
 use crate::time::SimTime;
@@ -201,6 +201,9 @@ pub struct Deletion {
     /// The same in the time of its cloud, if the cloud has a time of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<CloudTime>,
+    /// When it was accepted, in the time of the cloud. None if an earlier process accepted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) accepted: Option<CloudTime>,
 }
 
 /// A resource of the cloud.
@@ -233,6 +236,9 @@ pub struct Resource {
     /// The fault because of which its creator does not know that it exists, see [`crate::Engine::is_unanswered`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,
+    /// When its creation was accepted, in the time of the cloud. None if an earlier process accepted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) accepted: Option<CloudTime>,
     /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
 }
@@ -307,6 +313,7 @@ impl Resource {
             notices,
             creator: String::new(),
             unanswered: None,
+            accepted: None,
             progress,
         };
         resource.restore_instants(setting);
@@ -374,7 +381,7 @@ impl Resource {
             StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
         });
         let kind = EventKind::Adopted { reached: reached.collect(), is_deleting: self.deleting.is_some() };
-        Event { at: now, id: self.spec.id.clone(), generation: self.generation, kind }
+        Event::new(now, self.spec.id.clone(), self.generation, kind)
     }
 
     /// The next time at which this resource changes by itself.
@@ -425,7 +432,18 @@ impl Resource {
                 EventKind::StageReached(name)
             };
             self.generation += 1;
-            events.push(Event { at, id: id.clone(), generation: self.generation, kind });
+            let time = progress.time.unwrap_or_else(|| at.into());
+            let took = self.accepted.filter(|_| !fails);
+            let took = took.map(|accepted| Took { time: time.since(accepted), is_all: false });
+            let event = Event::new(at, id.clone(), self.generation, kind);
+            events.push(Event { took, ..event });
+        }
+        let is_up = |progress: &Progress| matches!(progress.state, StageState::Reached { .. });
+        if self.progress.iter().all(is_up)
+            && let Some(Event { took: Some(last), .. }) =
+                events.iter_mut().max_by_key(|event| event.took.map(|took| took.time))
+        {
+            last.is_all = true;
         }
         self.enter_ready_stages(setting);
         events
@@ -470,7 +488,7 @@ impl Resource {
         *state = UpdateState::Over { since, at: due };
         self.generation += 1;
         let kind = EventKind::Updated(name.clone());
-        Some(Event { at: due, id: self.spec.id.clone(), generation: self.generation, kind })
+        Some(Event::new(due, self.spec.id.clone(), self.generation, kind))
     }
 
     fn notice_deadlines(&self) -> impl Iterator<Item = Deadline> {
@@ -484,12 +502,13 @@ impl Resource {
         over.map(|(fault, _)| fault).collect()
     }
 
-    /// Begins the deletion, which ends everything else.
-    pub(crate) fn begin_deletion(&mut self, since: SimTime, setting: Setting<'_>) {
+    /// Begins the deletion, which ends everything else, or goes on with one that an earlier process began.
+    pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, setting: Setting<'_>) {
         let mut draws = setting.seed.draws(&self.spec, Decision::Deletion, 0);
         let duration = setting.of_deletion(&self.spec).draw(&mut draws);
         let (due, ends) = setting.end_of_new(since, duration);
-        self.deleting = Some(Deletion { since, due, ends });
+        let accepted = (!is_adopted).then(|| setting.time(since));
+        self.deleting = Some(Deletion { since, due, ends, accepted });
         self.generation += 1;
     }
 
@@ -565,8 +584,9 @@ impl Resource {
         if let Some(Update { state: UpdateState::Running { ends, .. }, .. }) = &mut self.update {
             *ends = None;
         }
+        self.accepted = None;
         if let Some(deletion) = &mut self.deleting {
-            deletion.ends = None;
+            (deletion.ends, deletion.accepted) = (None, None);
         }
     }
 

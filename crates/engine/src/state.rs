@@ -50,7 +50,7 @@ pub struct State {
     /// The calls of catalogs that have a rate, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NamedCalls>,
-    /// The leaked instances, ordered by name and by when they leaked.
+    /// The leaked instances and load balancers, ordered by name and by when they leaked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaked: Vec<Leaked>,
     /// What was spent, ordered by catalog.

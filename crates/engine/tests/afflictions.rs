@@ -136,6 +136,34 @@ fn a_fault_that_has_to_come_before_a_stage_passes_over_machines_that_have_reache
 }
 
 #[test]
+fn a_fault_that_has_to_come_after_a_stage_hits_machines_when_they_reach_it() {
+    let mut engine = engine();
+    let budget = Budget { count: Some(2), ..Budget::default() };
+    let late = Affliction { after: Some("node".into()), ..odd() };
+    let slow = |ordinal| ResourceSpec {
+        draw_key: Some(DrawKey { set: "md".into(), ordinal }),
+        ..machine(&format!("slow{ordinal}"), &Latency::Fixed(Duration::from_secs(10)))
+    };
+    ask(&mut engine, at(0), Request::Create(numbered(0, "old"))).unwrap();
+    ask(&mut engine, at(1), Request::Create(slow(1))).unwrap();
+    ask(&mut engine, at(5), put("f", Fault { budget, ..afflicting(late.clone()) })).unwrap();
+    ask(&mut engine, at(6), Request::Create(slow(2))).unwrap();
+    assert_eq!(afflicted(&engine), [0]);
+    engine.poll(at(20));
+    assert_eq!(afflicted(&engine), [0], "neither has its Node");
+    let events = engine.poll(at(22)).into_iter().map(|event| (event.at, event.id.name, event.kind));
+    let hit = EventKind::Afflicted { fault: "f".into(), affliction: Some(late) };
+    let expected = [
+        (at(21), "slow1".to_owned(), EventKind::StageReached("node".into())),
+        (at(21), "slow1".to_owned(), hit),
+    ];
+    assert_eq!(events.collect::<Vec<_>>(), expected);
+    engine.poll(at(100));
+    let record = engine.fault(&fault("f")).unwrap().record;
+    assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![0, 1], 2, 2), "two is the most");
+}
+
+#[test]
 fn an_outage_refuses_new_machines_and_lets_the_old_ones_be_deleted() {
     let mut engine = engine();
     let in_zone =

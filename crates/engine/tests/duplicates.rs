@@ -73,6 +73,7 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
         since: at(6),
         fault: "f".into(),
         addresses: vec![],
+        endpoint: None,
         footprint: Footprint { processors: 2, ..Footprint::default() },
     };
     assert_eq!(engine.leaked(&catalog()).collect::<Vec<_>>(), [&first]);

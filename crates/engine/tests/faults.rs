@@ -367,12 +367,14 @@ fn symptom() -> impl Strategy<Value = Affliction> {
         any::<bool>(),
         0..8u8,
         prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
+        prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
         prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals, before, market)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, before, after, market)| Affliction {
             of,
             among: None,
             before,
+            after,
             symptom: "odd".into(),
             holds,
             is_down,
@@ -397,7 +399,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 /// Requests about four machines, a load balancer and two faults, in order of time.
 pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     let request =
-        (prop::sample::select(NAMES.to_vec()), 0..11u8, any_fault()).prop_map(|(name, which, fault_of)| {
+        (prop::sample::select(NAMES.to_vec()), 0..12u8, any_fault()).prop_map(|(name, which, fault_of)| {
             let fault_name = if name < "c" { "one" } else { "two" };
             match which {
                 0 | 1 => Request::Create(machine(name, &Latency::Fixed(Duration::from_secs(3)))),
@@ -409,6 +411,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 7 => put(fault_name, fault_of),
                 8 => Request::DeleteLeaked(ResourceId::catalog("default", "")),
                 9 => put_catalog(Duration::from_secs(fault_of.budget.skip)),
+                10 => Request::Delete(load_balancer("lb")),
                 _ => Request::Delete(fault(fault_name)),
             }
         });

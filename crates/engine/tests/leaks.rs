@@ -1,4 +1,4 @@
-//! Instances that still exist although they were deleted.
+//! Instances and load balancers that still exist although they were deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    Budget, CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, FaultRecord, Footprint,
-    Latency, Leaked, Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Room, SimTime,
+    Budget, CallerFindings, Catalog, Config, Effect, Endpoint, Engine, EventKind, Fault, FaultRecord,
+    Footprint, Latency, Leaked, Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind,
+    ResourceSpec, Room, SimTime, Verb,
 };
 use proptest::prelude::*;
 
@@ -50,7 +50,8 @@ fn leaked(name: &str, since: SimTime) -> Leaked {
         processors: 2,
         ..Footprint::default()
     };
-    Leaked { id: id(name), since, fault: "f".into(), addresses: vec!["10.0.0.1".into()], footprint }
+    let addresses = vec!["10.0.0.1".into()];
+    Leaked { id: id(name), since, fault: "f".into(), addresses, endpoint: None, footprint }
 }
 
 fn known(engine: &Engine) -> Vec<Leaked> {
@@ -108,6 +109,92 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
     assert_eq!(ask(&mut engine, at(5), delete()), Ok(Outcome::AlreadyDone));
     let told = engine.poll(at(5)).pop().map(|event| (event.id, event.kind));
     assert_eq!(told, Some((id("m"), EventKind::LeakedDeleted { since: at(3) })));
+}
+
+fn balancer(name: &str) -> ResourceSpec {
+    ResourceSpec {
+        catalog: "north".into(),
+        endpoint: Some(Endpoint { host: "cloud.example".into(), port: 20_000 }),
+        ..ResourceSpec::new(load_balancer(name))
+    }
+}
+
+/// A fault of these deletions.
+fn leaking_by(operations: &[Verb]) -> Fault {
+    let matches = Matches { operations: operations.iter().copied().collect(), ..Matches::default() };
+    Fault { matches, ..leaking() }
+}
+
+#[test]
+fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_endpoint() {
+    let mut engine = engine();
+    let balancers =
+        |engine: &Engine| engine.taken(&Room::CatalogQuota { catalog: catalog(), of: Quota::LoadBalancers });
+    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    ask(&mut engine, at(0), put("f", leaking())).unwrap();
+    ask(&mut engine, at(1), Request::Create(balancer("lb"))).unwrap();
+    ask(&mut engine, at(1), Request::Delete(load_balancer("lb"))).unwrap();
+    engine.poll(at(1));
+    assert_eq!((known(&engine), balancers(&engine)), (vec![], 0), "by default, instances leak");
+
+    ask(&mut engine, at(2), put("f", leaking_by(&[Verb::DeleteLoadBalancer]))).unwrap();
+    for request in [Request::Create(of_catalog("m")), Request::Create(balancer("lb"))] {
+        ask(&mut engine, at(2), request).unwrap();
+    }
+    ask(&mut engine, at(2), register("lb", "m", "api-server")).unwrap();
+    engine.poll(at(2));
+    ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
+    assert_eq!(ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))), Ok(Outcome::Accepted));
+    assert_eq!(ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))), Ok(Outcome::AlreadyDone));
+    let leaked = Leaked {
+        id: load_balancer("lb"),
+        since: at(3),
+        fault: "f".into(),
+        addresses: Vec::new(),
+        endpoint: balancer("lb").endpoint,
+        footprint: Footprint { catalog: "north".into(), processors: 2, ..Footprint::default() },
+    };
+    assert_eq!((known(&engine), balancers(&engine), instances(&engine)), (vec![leaked.clone()], 1, 0));
+    assert_eq!(
+        engine
+            .leaked_of_group(&nephele_engine::GroupId { account: "default".into(), name: "demo".into() })
+            .count(),
+        0
+    );
+    let kinds: Vec<_> = engine.poll(at(3)).into_iter().rev().take(2).map(|event| event.kind).collect();
+    let told = EventKind::Leaked {
+        fault: "f".into(),
+        since: at(3),
+        addresses: vec![],
+        is_adopted: false,
+        is_replaced: false,
+    };
+    assert_eq!(kinds, [EventKind::Deleted, told]);
+
+    // Another process, and then its end.
+    let mut after = self::engine();
+    ask(&mut after, at(9), put_catalog(vec![leaked.clone()])).unwrap();
+    assert_eq!((known(&after), balancers(&after)), (vec![leaked], 1));
+    ask(&mut after, at(9), Request::DeleteLeaked(catalog())).unwrap();
+    assert_eq!((known(&after), balancers(&after)), (vec![], 0));
+}
+
+#[test]
+fn as_many_load_balancers_can_leak_as_instances() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    ask(&mut engine, at(0), put("f", leaking_by(&[Verb::DeleteLoadBalancer, Verb::DeleteInstance]))).unwrap();
+    for number in 0..=Leaked::MAX {
+        let name = format!("x{number}");
+        for spec in [of_catalog(&name), balancer(&name)] {
+            let id = spec.id.clone();
+            ask(&mut engine, at(1), Request::Create(spec)).unwrap();
+            ask(&mut engine, at(1), Request::Delete(id)).unwrap();
+        }
+    }
+    let of_kind = |kind| known(&engine).iter().filter(|leaked| leaked.id.kind == kind).count();
+    let counts = [ResourceKind::Instance, ResourceKind::LoadBalancer].map(of_kind);
+    assert_eq!(counts, [Leaked::MAX; 2]);
 }
 
 #[test]
@@ -230,9 +317,11 @@ proptest! {
             }
             let known = engine.all_leaked().map(|leaked| ((leaked.id.clone(), leaked.since), leaked.fault.clone()));
             prop_assert_eq!(&known.collect::<BTreeMap<_, _>>(), &told);
-            let room = Room::Quota { account: "default".into(), kind: ResourceKind::Instance };
-            let instances = engine.census().resources(ResourceKind::Instance);
-            prop_assert_eq!(engine.taken(&room), instances + told.len() as u64);
+            for kind in [ResourceKind::Instance, ResourceKind::LoadBalancer] {
+                let leaked = told.keys().filter(|(id, _)| id.kind == kind).count();
+                let room = Room::Quota { account: "default".into(), kind };
+                prop_assert_eq!(engine.taken(&room), engine.census().resources(kind) + leaked as u64);
+            }
         }
     }
 }

@@ -15,3 +15,4 @@ mod properties;
 mod rooms;
 mod rules;
 mod schedules;
+mod took;

@@ -104,18 +104,62 @@ fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
     assert_eq!(wrong(&engine, "m").as_deref(), Some("gone"));
 }
 
+/// Machines go down for a minute, and come back changed.
+fn reboot() -> Fault {
+    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(60), then: symptom("other") }));
+    let down = Affliction { is_down: true, after: Some("node".into()), notice, ..symptom("down") };
+    Fault { effect: Effect::Afflict(down), ..reclaim() }
+}
+
+#[test]
+fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
+    let mut engine = started();
+    ask(&mut engine, at(10), put("f", reboot())).unwrap();
+    assert_eq!(wrong(&engine, "m").as_deref(), Some("down"));
+    engine.poll(at(70));
+    assert_eq!(wrong(&engine, "m").as_deref(), Some("other"));
+    let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
+    ask(&mut engine, at(80), Request::Create(ResourceSpec { labels, ..spot("m") })).unwrap();
+    assert_eq!((wrong(&engine, "m").as_deref(), engine.next_deadline()), (Some("other"), None));
+    let state = engine.fault(&fault("f")).unwrap().clone();
+
+    let mut after = self::engine();
+    let put_fault = Request::PutFault {
+        id: fault("f"),
+        fault: Box::new(reboot()),
+        record: state.record,
+        afflicted: state.afflicted.into_iter().collect(),
+        notices: state.notices,
+        leaked: Vec::new(),
+    };
+    let adopt = Request::Adopt {
+        spec: spot("m"),
+        created: at(0),
+        reached: reached_stages(&engine, &id("m")),
+        hardware: None,
+        deleting: None,
+    };
+    for request in [put_clock(ClockSetting::default()), put_fault, adopt] {
+        ask(&mut after, at(90), request).unwrap();
+    }
+    assert_eq!((wrong(&after, "m").as_deref(), after.next_deadline()), (Some("other"), None));
+    ask(&mut after, at(91), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(wrong(&after, "m"), None, "it heals");
+}
+
 proptest! {
     /// A restart at any time, whatever the clock does, changes neither who is told nor when the notice is over.
     #[test]
     fn a_restart_changes_no_notice(
         created in 0_u64..50, began in 50_u64..100, stop in 100_u64..400, away in 0_u64..300,
         clocks in prop::collection::vec((0_u64..400, 1_u64..50_000_000, any::<bool>()), 0..3),
+        fault_of in prop::sample::select(vec![reclaim(), reboot()]),
     ) {
         let mut engine = engine();
         let mut steps: Vec<(SimTime, Request)> = vec![
             (at(0), put_clock(ClockSetting::default())),
             (at(created), Request::Create(spot("m"))),
-            (at(began), put("f", reclaim())),
+            (at(began), put("f", fault_of.clone())),
         ];
         steps.extend(clocks.iter().map(|(second, rate, is_paused)| {
             let clock = ClockSetting {
@@ -145,7 +189,7 @@ proptest! {
         }
         let put_fault = Request::PutFault {
             id: fault("f"),
-            fault: Box::new(reclaim()),
+            fault: Box::new(fault_of),
             record: before.record,
             afflicted: before.afflicted.iter().cloned().collect(),
             notices: before.notices.clone(),

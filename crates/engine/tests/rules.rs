@@ -12,7 +12,7 @@ use nephele_engine::{
     CallerFindings, Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event,
     EventKind, Footprint, Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price, Quotas,
     Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError,
-    Update, UpdateSpec, UpdateState, Zone,
+    Took, Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -20,7 +20,7 @@ fn fixed(seconds: u64) -> Latency {
 }
 
 fn event(seconds: u64, generation: u64, kind: EventKind) -> Event {
-    Event { at: at(seconds), id: id("m"), generation, kind }
+    Event { at: at(seconds), id: id("m"), generation, kind, took: None }
 }
 
 fn reached(stage: &str) -> EventKind {
@@ -1074,11 +1074,12 @@ fn journal_keeps_operations_and_events_in_one_order_and_leaves_repeats_out() {
         faults: vec![],
         is_hit: false,
     };
+    let took = Some(Took { time: Duration::from_secs(2), is_all: false });
     assert_eq!(
         records,
         [
             (1, operation(0, create(), Outcome::Accepted)),
-            (2, Record::Event(event(2, 2, reached("vm")))),
+            (2, Record::Event(Event { took, ..event(2, 2, reached("vm")) })),
             (3, operation(3, Request::Delete(id("m")), Outcome::Accepted)),
             (4, operation(3, create(), Outcome::Refused(CloudError::Deleting(id("m"))))),
             (5, operation(3, describe("n"), Outcome::Refused(CloudError::NotFound(id("n"))))),

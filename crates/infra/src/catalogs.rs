@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::context::Context;
-use crate::leaked;
+use crate::leaked::{self, load_balancers};
 use crate::offer::catalog;
 use crate::simulated_cloud::{clock, cost, findings};
 
@@ -71,6 +71,7 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
     FormerCatalog {
         clock: status.clock.as_ref().and_then(clock::history),
         leaked: leaked::of_status(&status.leaked_instances, namespace, name),
+        leaked_load_balancers: load_balancers::of_status(&status.leaked_load_balancers, namespace, name),
         cost: status.cost.as_ref().and_then(cost::history),
         findings: findings::history(&status.findings),
     }

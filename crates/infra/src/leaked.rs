@@ -1,5 +1,7 @@
 //! Leaked instances in a status, and the events about them.
 
+pub(crate) mod load_balancers;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -12,7 +14,7 @@ use crate::machine;
 
 /// The most addresses of an instance in a status.
 const ADDRESSES_MAX: usize = 16;
-/// How many leaked instances an event names.
+/// How many leaked instances or load balancers an event names.
 const NAMED_MAX: usize = 5;
 
 /// Leaked instances as a status shows them.
@@ -111,14 +113,18 @@ fn news(before: &[v1alpha1::LeakedInstance], after: &[v1alpha1::LeakedInstance])
     };
     let known: BTreeSet<_> = before.iter().map(key).collect();
     let new: Vec<_> = after.iter().filter(|leaked| !known.contains(&key(leaked))).collect();
-    let named = |leaked: &&v1alpha1::LeakedInstance| format!("{} of cluster {}", leaked.name, leaked.cluster);
-    let names: Vec<_> = new.iter().take(NAMED_MAX).map(named).collect();
-    let more = match new.len().saturating_sub(NAMED_MAX) {
+    let named = |leaked: &v1alpha1::LeakedInstance| format!("{} of cluster {}", leaked.name, leaked.cluster);
+    let names = listed(new.iter().map(|leaked| named(leaked)));
+    (!new.is_empty()).then(|| format!("Instances exist and belong to nobody: {names}"))
+}
+
+/// The first names of a list, and how many there are more. Pure.
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = match names.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let names = names.join(", ");
-    (!new.is_empty()).then(|| format!("Instances exist and belong to nobody: {names}{more}"))
+    names.take(NAMED_MAX).collect::<Vec<_>>().join(", ") + &more
 }
 
 #[cfg(test)]

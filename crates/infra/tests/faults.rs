@@ -353,6 +353,32 @@ async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
 }
 
 #[tokio::test]
+async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fault_is_gone() {
+    let world = started(53_500).await;
+    let port = |object: &InMemoryCluster| object.spec.control_plane_endpoint.as_ref().map(|found| found.port);
+    let first = port(&world.provisioned("demo").await);
+    let deletion = json!({ "operations": ["DeleteLoadBalancer"] });
+    begin(&world, "f", &json!({ "match": deletion, "effect": { "leak": {} } })).await;
+    world.api.delete::<InMemoryCluster>("demo").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    let leaks = |object: &Fault| {
+        let leaked = object.status.clone().unwrap_or_default().leaked_load_balancers;
+        leaked.iter().any(|leaked| leaked.cluster == "demo" && leaked.port == first)
+    };
+    world.api.eventually::<Fault>("f", "to list what leaked", leaks).await;
+    let story = world.api.story("Fault", "f").await;
+    assert!(story.iter().any(|[_, reason, _]| reason == "LoadBalancerLeaked"), "{story:?}");
+    let world = world.restart_after(async {}).await;
+    let next = world.cluster("next").await;
+    assert_ne!(port(&next), first);
+    world.api.delete::<Fault>("f").await;
+    let leaked = |cloud: &Cloud| cloud.observe_leaked_load_balancers(NAMESPACE, "default").len();
+    world.until("it to be gone", |cloud| leaked(cloud) == 0).await;
+    assert_eq!(port(&world.cluster("last").await), first);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone() {
     let world = started(51_900).await;
     begin(&world, "f", &json!({ "effect": { "hold": { "stage": "node" } } })).await;

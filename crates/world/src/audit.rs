@@ -98,6 +98,9 @@ pub(crate) struct Auditor {
     held: BTreeSet<String>,
     /// The steps of the Scenarios of users, by the uid of the Scenario.
     scripts: BTreeMap<String, Vec<StepStatus>>,
+    /// The ports of leaked load balancers that their clouds listed when they were last looked at. None where a status may be
+    /// written late.
+    leaked_ports: Option<BTreeSet<u16>>,
     /// The namespaces in which users set clocks, also back: there Scenarios do not count on.
     set_clocks: BTreeSet<String>,
 }
@@ -148,7 +151,8 @@ impl Auditor {
         let told_late = trouble || scenario.steps.iter().any(|step| matches!(step, Step::Freeze(_)));
         let is_set_back = scenario.steps.iter().any(|step| matches!(step, Step::Jump(..0)));
         let quota = if told_late { 0 } else { quota };
-        Self { keeps_state, shares_ports, quota, is_set_back, ..Self::default() }
+        let leaked_ports = (!told_late).then(BTreeSet::new);
+        Self { keeps_state, shares_ports, quota, is_set_back, leaked_ports, ..Self::default() }
     }
 
     /// Everything was moved to another management cluster, where objects have these new uids. Workload clusters stay
@@ -180,8 +184,26 @@ impl Auditor {
         annotations(seen)?;
         claimed_addresses(seen)?;
         self.scripts(seen)?;
-        leaked_instances(seen)?;
+        leaked_resources(seen)?;
+        self.leaked_ports(seen)?;
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
+    }
+
+    /// No cluster gets the port of a leaked load balancer that its cloud has listed before and still keeps. A cluster whose
+    /// deletion has not ended may still show the port that its own load balancer had.
+    fn leaked_ports(&mut self, seen: &Seen) -> Result<(), String> {
+        let Some(known) = &mut self.leaked_ports else { return Ok(()) };
+        let keeping = seen.clouds.iter().filter(|cloud| cloud.spec.leaked_instances != "Delete");
+        let listed = keeping.flat_map(|cloud| cloud.status.clone().unwrap_or_default().leaked_load_balancers);
+        let listed: BTreeSet<_> = listed.filter_map(|leaked| u16::try_from(leaked.port?).ok()).collect();
+        let given = seen.infrastructure.iter().filter(|object| object.metadata.deletion_timestamp.is_none());
+        for (name, (_, port)) in given.filter_map(|object| Some((object.name_any(), endpoint(object)?))) {
+            if known.contains(&port) && listed.contains(&port) {
+                return Err(format!("{name} has port {port} of a leaked load balancer"));
+            }
+        }
+        *known = listed;
+        Ok(())
     }
 
     fn scripts(&mut self, seen: &Seen) -> Result<(), String> {
@@ -276,11 +298,19 @@ impl Auditor {
                 let Some(uid) = seen.instances.iter().find(is_its).and_then(|found| found.uid()) else {
                     continue;
                 };
+                let name = node.name_any();
+                // A fault lets a machine have a second Node, which has a name of its own.
+                let is_its_name = seen
+                    .instances
+                    .iter()
+                    .any(|instance| instance.uid().as_ref() == Some(&uid) && instance.name_any() == name);
+                if !is_its_name {
+                    continue;
+                }
                 let identity = NodeIdentity {
                     pod_networks: pod_networks(node),
                     uid: node.uid().filter(|_| self.keeps_state),
                 };
-                let name = node.name_any();
                 match self.nodes.get(&uid) {
                     Some(before) if !before.is_that_of(&identity) => {
                         return Err(format!("Node {name} was {before:?} and is {identity:?}"));
@@ -366,8 +396,8 @@ fn annotations(seen: &Seen) -> Result<(), String> {
     Ok(())
 }
 
-/// No cloud lists a leaked instance twice, also when several instances of one machine leaked.
-fn leaked_instances(seen: &Seen) -> Result<(), String> {
+/// No cloud lists a leaked instance or load balancer twice, also when several of one machine or cluster leaked.
+fn leaked_resources(seen: &Seen) -> Result<(), String> {
     let listed = seen.clouds.iter().flat_map(|cloud| {
         let (owner, status) = (key_of(&**cloud), cloud.status.clone().unwrap_or_default());
         status.leaked_instances.into_iter().map(move |leaked| {
@@ -376,7 +406,15 @@ fn leaked_instances(seen: &Seen) -> Result<(), String> {
             (format!("{instance} of {}/{}", owner.0, owner.1), leaked.fault)
         })
     });
-    once(listed, "leaked instance")
+    once(listed, "leaked instance")?;
+    let listed = seen.clouds.iter().flat_map(|cloud| {
+        let (owner, status) = (key_of(&**cloud), cloud.status.clone().unwrap_or_default());
+        status.leaked_load_balancers.into_iter().map(move |leaked| {
+            let since = leaked.since.map(|since| since.0);
+            (format!("that of {} since {since:?} of {}/{}", leaked.cluster, owner.0, owner.1), leaked.fault)
+        })
+    });
+    once(listed, "leaked load balancer")
 }
 
 fn pod_networks(node: &Node) -> Vec<String> {

@@ -11,8 +11,15 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     let (effect, is_of_machines) = self::effect(effect, seconds);
     // An operation that changes nothing cannot show late.
     let is_late_read = |name: &str| effect.get("lag").is_some() && name.starts_with("Describe");
-    let operation =
-        OPERATIONS.get(usize::from(operation)).filter(|name| !is_of_machines && !is_late_read(name));
+    let operations: Vec<_> = match effect.get("leak") {
+        // Only instances leak by default.
+        Some(_) if percent.is_multiple_of(2) => vec!["DeleteInstance", "DeleteLoadBalancer"],
+        Some(_) => Vec::new(),
+        None => {
+            let chosen = OPERATIONS.get(usize::from(operation)).copied();
+            chosen.into_iter().filter(|name| !is_of_machines && !is_late_read(name)).collect()
+        }
+    };
     // Nobody in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
@@ -27,7 +34,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     });
     json!({
         "match": {
-            "operations": operation.into_iter().collect::<Vec<_>>(),
+            "operations": operations,
             "callers": caller.into_iter().collect::<Vec<_>>(),
             "machineSelector": effect.get("vanish").or(effect.get("spotReclaim")).map(|_| workers),
         },
@@ -56,7 +63,7 @@ pub(crate) fn number_of(name: &str) -> u8 {
 pub(crate) const OF_ADDRESSES: Range<u8> = 39..43;
 
 /// The number of effects.
-pub(crate) const EFFECTS: u8 = 47;
+pub(crate) const EFFECTS: u8 = 48;
 
 /// An effect, and whether it is one on machines or addresses.
 fn effect(number: u8, seconds: u8) -> (Value, bool) {
@@ -92,7 +99,7 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "bootstrap": { "failedPhase": BOOTSTRAP_PHASES[usize::from(seconds) % BOOTSTRAP_PHASES.len()] } }),
         json!({ "clockSkew": { "behind": format!("{seconds}m") } }),
         json!({ "apiServer": { "staleReads": {} } }),
-        // A leak has no operations either: it is about deletions.
+        // A leak is about deletions.
         json!({ "leak": {} }),
         json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } }),
         // Nor has a creation that is carried out twice.
@@ -105,7 +112,9 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "lateRelease": { "duration": format!("{seconds}s") } }),
     ];
     let of_addresses = of_addresses.map(|effect| json!({ "addresses": effect }));
-    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses);
+    let newest =
+        [json!({ "nodeRebootsAs": { "nameSuffix": "-2", "downFor": format!("{}s", seconds % 20) } })];
+    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses).chain(newest);
     match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
         Some(effect) => (effect, true),
         None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),

@@ -59,7 +59,7 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
     missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
 }
 
-/// What a cloud counts wrongly: leaked instances, although it was told to delete them, or more or fewer machines than there
+/// What a cloud counts wrongly: leaked instances or load balancers, although it was told to delete them, or more or fewer machines than there
 /// are. Nothing is written for machines of paused clusters, so a namespace that `is_still` is not looked at.
 pub(crate) fn miscounted(
     cloud: &SimulatedCloud,
@@ -70,7 +70,8 @@ pub(crate) fn miscounted(
         (cloud.namespace().unwrap_or_default(), cloud.status.clone().unwrap_or_default());
     let machines = seen.instances.iter().filter(|object| has_begun(object));
     let machines = machines.filter(|object| object.namespace().as_ref() == Some(&namespace)).count() as i64;
-    let counted = (status.instances, status.leaked, status.leaked_instances.len());
+    let listed = status.leaked_instances.len() + status.leaked_load_balancers.len();
+    let counted = (status.instances, status.leaked, listed);
     (counted != (Some(machines), Some(0), 0) && !is_still(&namespace)).then(|| {
         format!(
             "{namespace}: for {machines} machines, its cloud counts (machines, leaked, listed) {counted:?}"

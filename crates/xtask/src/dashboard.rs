@@ -62,6 +62,31 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
+                title: "Time that operations took, in seconds of the cloud",
+                unit: "s",
+                queries: &[
+                    (
+                        "histogram_quantile(0.5, sum by (le, verb) \
+                         (rate(nephele_operation_seconds_bucket{stage=\"all\"}[$__rate_interval])))",
+                        "{{verb}} p50",
+                    ),
+                    (
+                        "histogram_quantile(0.95, sum by (le, verb) \
+                         (rate(nephele_operation_seconds_bucket{stage=\"all\"}[$__rate_interval])))",
+                        "{{verb}} p95",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Time from the creation of a machine to each stage, median, in seconds of the cloud",
+                unit: "s",
+                queries: &[(
+                    "histogram_quantile(0.5, sum by (le, stage) \
+                     (rate(nephele_operation_seconds_bucket{verb=\"CreateInstance\"}[$__rate_interval])))",
+                    "{{stage}}",
+                )],
+            },
+            Panel {
                 title: "Faults",
                 unit: "short",
                 queries: &[("sum by (effect, phase) (nephele_faults)", "{{effect}} {{phase}}")],
@@ -75,12 +100,18 @@ const SECTIONS: &[Section] = &[
                 )],
             },
             Panel {
-                title: "Leaked instances",
+                title: "Leaked instances and load balancers",
                 unit: "short",
-                queries: &[(
-                    "sum by (namespace, cloud) (nephele_leaked_instances)",
-                    "{{namespace}}/{{cloud}}",
-                )],
+                queries: &[
+                    (
+                        "sum by (namespace, cloud) (nephele_leaked_instances)",
+                        "{{namespace}}/{{cloud}} instances",
+                    ),
+                    (
+                        "sum by (namespace, cloud) (nephele_leaked_load_balancers)",
+                        "{{namespace}}/{{cloud}} load balancers",
+                    ),
+                ],
             },
             Panel {
                 title: "Quotas, share that is used",

@@ -151,6 +151,42 @@ async fn machine_whose_clock_is_behind_is_replaced_before_the_timeout() -> anyho
     scope.finish().await
 }
 
+/// Cluster API refuses two Nodes with one provider ID, and its health check knows the first Node by name.
+#[tokio::test]
+async fn machine_with_two_nodes_is_unknown_until_it_is_healed_and_leaves_neither_when_it_is_replaced()
+-> anyhow::Result<()> {
+    let scope = Scope::new("renamed").await?;
+    let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
+    cluster.settled(1, 1).await?;
+    let (machine, node) = worker(&cluster).await?;
+    let other = format!("{node}-2");
+    let reboots = json!({
+        "match": {"names": [machine]},
+        "effect": {"nodeRebootsAs": {"nameSuffix": "-2", "downFor": "10s"}},
+    });
+    begin(&scope, "renamed", &reboots).await?;
+    worker_is(&cluster, "Unknown", "Node").await?;
+    worker_is(&cluster, "Unknown", "Please check controller logs for errors").await?;
+    let nodes = cluster.workload().await?.node_identities().await?;
+    let of_worker: Vec<_> =
+        nodes.iter().map(|(name, _)| name).filter(|name| name.starts_with(&node)).collect();
+    assert_eq!(of_worker, [&node, &other]);
+    assert_eq!(worker(&cluster).await?, (machine.clone(), node.clone()), "the Machine keeps its Node");
+    heal(&scope, "renamed").await?;
+    cluster.settled(1, 1).await?;
+    assert_eq!(worker(&cluster).await?, (machine.clone(), node.clone()));
+
+    begin(&scope, "renamed", &reboots).await?;
+    worker_is(&cluster, "Unknown", "Please check controller logs for errors").await?;
+    let silent = json!([{"type": "Ready", "status": "Unknown", "timeoutSeconds": 0}]);
+    let check = health_check(&cluster, &json!({"unhealthyNodeConditions": silent}));
+    scope.management.apply(&scope.namespace, &[check]).await?;
+    replaced(&cluster, &machine, &node).await?;
+    let nodes = cluster.workload().await?.node_identities().await?;
+    assert!(nodes.iter().all(|(name, _)| *name != other), "{other} is still among {nodes:?}");
+    scope.finish().await
+}
+
 #[tokio::test]
 async fn fault_with_a_schedule_comes_and_goes_and_one_of_a_caller_hits_no_other() -> anyhow::Result<()> {
     let scope = Scope::new("schedule").await?;
@@ -266,7 +302,7 @@ async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and
 }
 
 /// The cloud of the clusters in a namespace.
-fn default_cloud(spec: &Value) -> Value {
+pub(super) fn default_cloud(spec: &Value) -> Value {
     json!({
         "apiVersion": "cloud.nephele.dev/v1alpha1",
         "kind": "SimulatedCloud",
@@ -282,7 +318,11 @@ fn findings(status: &Value, caller: &str) -> Value {
 }
 
 /// Waits until the status of the cloud of a namespace is as expected.
-async fn cloud_says(scope: &Scope, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+pub(super) async fn cloud_says(
+    scope: &Scope,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
     until(what, LIMIT, async || {
         let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
         let status = &cloud["status"];

@@ -10,9 +10,12 @@ mod story;
 mod tenants;
 mod workshop;
 
-use nephele_e2e::{Bare, Scope};
+use nephele_e2e::{Bare, Scope, Shape};
+use serde_json::json;
 
+use self::effects::{cloud_says, default_cloud};
 use self::setting::cluster_for;
+use crate::lifecycle::faults::begin;
 use crate::lifecycle::scenarios::{LIBRARY, passes};
 
 #[tokio::test]
@@ -45,9 +48,35 @@ async fn health_check_holds_back_when_all_workers_fall_silent() -> anyhow::Resul
     run("health-check-storm", Scope::new("health-check-storm").await?).await
 }
 
+/// An instance first, by the scenario, and then the load balancer of the cluster: its port is given to no other cluster.
 #[tokio::test]
-async fn instance_that_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
-    run("leak", Scope::new("leak").await?).await
+async fn what_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
+    let scope = Scope::new("leak").await?;
+    let (cluster, (control_plane, workers)) = cluster_for("leak", &scope).await?;
+    passes(&scope, &cluster, "leak").await?;
+    cluster.settled(control_plane, workers).await?;
+    let (_, port) = cluster.endpoint().await?;
+
+    scope.management.apply(&scope.namespace, &[default_cloud(&json!({"leakedInstances": "Keep"}))]).await?;
+    let matches = json!({"operations": ["DeleteLoadBalancer"]});
+    begin(&scope, "leak", &json!({"match": matches, "effect": {"leak": {}}, "budget": {"count": 1}})).await?;
+    cluster.delete().await?;
+    scope.nothing_is_left().await?;
+    cloud_says(&scope, "its load balancer to belong to nobody", |status| {
+        let leaked = &status["leakedLoadBalancers"][0];
+        (&status["leaked"], &leaked["cluster"], &leaked["port"])
+            == (&json!(1), &json!(cluster.name), &json!(port))
+    })
+    .await?;
+    let second = scope.plain("second", Shape::new(1, 0)).await?;
+    second.available().await?;
+    assert_ne!(second.endpoint().await?.1, port, "the port is in use");
+    scope.management.apply(&scope.namespace, &[default_cloud(&json!({"leakedInstances": "Delete"}))]).await?;
+    cloud_says(&scope, "it to be deleted", |status| {
+        status["leaked"] == 0 && status["leakedLoadBalancers"].is_null()
+    })
+    .await?;
+    scope.finish().await
 }
 
 #[tokio::test]

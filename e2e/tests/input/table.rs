@@ -50,6 +50,7 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("^[a-z0-9]([-a-z0-9]*", "a"),
         ("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a"),
         ("^[a-z0-9.-]+/v", "cluster.x-k8s.io/v1beta2"),
+        ("^[-a-z0-9]*[a-z0-9]$", "-2"),
         ("^[A-Za-z0-9_-]+(", "status"),
         ("^[A-Za-z0-9]([-A-Za-z0-9_./]*", "Ready"),
         ("^v(0|", "v1.36.0"),
@@ -135,8 +136,11 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "verbs can only be get, list and watch with staleReads" => {
             json!({"staleReads": {}, "verbs": ["create"]})
         }
-        "match.operations can only be set with the effects fail, delay and lag" => {
+        "match.operations can only be set with the effects fail, delay, lag and leak" => {
             json!({"effect": {"freeze": {}}, "match": {"operations": ["CreateInstance"]}})
+        }
+        "match.operations can only have DeleteInstance and DeleteLoadBalancer with the effect leak" => {
+            json!({"effect": {"leak": {}}, "match": {"operations": ["CreateInstance"]}})
         }
         "match.operations cannot have a read with the effect lag" => {
             json!({"effect": {"lag": {"duration": "1s"}}, "match": {"operations": ["DescribeInstance"]}})

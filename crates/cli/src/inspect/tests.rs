@@ -163,8 +163,8 @@ fn table_of_clouds_counts_zones_and_types() {
     assert_eq!(
         show(Format::Table, Resource::Clouds, vec![cloud]),
         "\
-NAME      REGIONS   ZONES   TYPES      IMAGES   READY   AGE
-default   1         2       built-in   1        -       2m
+NAME      REGIONS   ZONES   TYPES      IMAGES   LEAKED   READY   AGE
+default   1         2       built-in   1        0        -       2m
 "
     );
 }

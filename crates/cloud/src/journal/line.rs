@@ -179,14 +179,22 @@ impl JournalLine {
             EventKind::Leaked { fault, is_adopted, .. } => {
                 self.faults = vec![fault.clone()];
                 let known = if *is_adopted { "Known again after a restart: the" } else { "The" };
-                let message = format!("{known} instance still exists, and belongs to nobody (Fault {fault})");
+                let what = noun(event.id.kind);
+                let message = format!("{known} {what} still exists, and belongs to nobody (Fault {fault})");
                 ("Leaked", message)
             }
-            EventKind::LeakedDeleted { .. } => ("LeakedDeleted", "The leaked instance is deleted".to_owned()),
+            EventKind::LeakedDeleted { .. } => {
+                ("LeakedDeleted", format!("The leaked {} is deleted", noun(event.id.kind)))
+            }
             EventKind::Deleted => ("Deleted", String::new()),
         };
         self.say(word, message);
     }
+}
+
+/// What leaks, in words.
+fn noun(kind: ResourceKind) -> &'static str {
+    if kind == ResourceKind::LoadBalancer { "load balancer" } else { "instance" }
 }
 
 /// The instance that a request to a load balancer is about.

@@ -140,7 +140,7 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
     for (fault, symptom) in wrong {
         match symptom {
             // A kubelet that does not report reports no condition.
-            Symptom::NotReady | Symptom::Frozen => {
+            Symptom::NotReady | Symptom::Frozen | Symptom::Rebooting { .. } | Symptom::OtherName(_) => {
                 for (kind, ..) in REPORTED {
                     let condition = NodeCondition {
                         kind: kind.to_owned(),

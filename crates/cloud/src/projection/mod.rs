@@ -23,7 +23,9 @@ pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
 pub(crate) use conditions::{clock_skew, renew_heartbeats, show_symptoms};
 pub(crate) use kubeadm::kubeadm;
-pub(crate) use node::{change_node, has_wrong_provider_id, node, renew_lease, set_wrong_provider_id};
+pub(crate) use node::{
+    change_node, has_wrong_provider_id, is_node_of, node, renew_lease, set_wrong_provider_id,
+};
 pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 
 use crate::identity::ClusterId;

@@ -5,15 +5,17 @@ use nephele_engine::Hardware;
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time};
-use crate::identity::Role;
+use crate::identity::{MachineAddress, Role};
 use crate::spec::MachineSpec;
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
+/// `name` is the name of the kubelet. A Node that has not the name of its machine has no pod network: those are given to
+/// machines, and a second one would be nobody's after a restart.
+///
 /// Heartbeats are not renewed: no controller in a simulated cluster checks for missing ones, and renewals would wake
 /// every watch of every cluster for nothing.
-pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
-    let name = machine.id.name.as_str();
+pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<Projected> {
     let now = time(scope.at);
     let hardware = machine.hardware.clone().unwrap_or_default();
     let Hardware { architecture, operating_system, capacity } = &hardware;
@@ -41,12 +43,15 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
         .allocation
         .addresses
         .iter()
-        .map(|address| json!({"type": address.kind, "address": address.address}))
+        .map(|MachineAddress { kind, address }| {
+            let address = if kind == "Hostname" && *address == machine.id.name { name } else { address };
+            json!({"type": kind, "address": address})
+        })
         .collect();
     let mut capacity = json!(capacity);
     capacity["hugepages-2Mi"] = "0".into();
     let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
-    if let Some(first) = machine.allocation.pod_cidrs.first() {
+    if let Some(first) = machine.allocation.pod_cidrs.first().filter(|_| name == machine.id.name) {
         spec["podCIDR"] = first.as_str().into();
         spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
     }
@@ -65,7 +70,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec) -> Vec<Projected> {
             "addresses": addresses, "capacity": capacity, "allocatable": capacity,
             "conditions": super::conditions::reported(&now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": node_info(scope, machine, &hardware),
+            "nodeInfo": node_info(scope, machine, name, &hardware),
         },
     });
     let lease = json!({
@@ -88,12 +93,14 @@ pub(crate) fn renew_lease(lease: &mut Value, at: Timestamp) {
     lease["spec"]["renewTime"] = renew_time(at).into();
 }
 
-fn node_info(scope: &Scope<'_>, machine: &MachineSpec, hardware: &Hardware) -> Value {
+fn node_info(scope: &Scope<'_>, machine: &MachineSpec, name: &str, hardware: &Hardware) -> Value {
     let Hardware { architecture, operating_system, .. } = hardware;
-    let identity = |what: &str| super::uid(&scope.cluster.id, what, "", &machine.id.name);
+    let uid = |what: &str, name: &str| super::uid(&scope.cluster.id, what, "", name);
+    let identity = |what: &str| uid(what, &machine.id.name);
     json!({
         "architecture": architecture, "operatingSystem": operating_system,
-        "bootID": identity("boot"),
+        // A machine has another name only after it has booted again.
+        "bootID": uid("boot", name),
         "machineID": identity("machine").replace('-', ""), "systemUUID": identity("system"),
         "containerRuntimeVersion": "containerd://2.2.0", "kernelVersion": "6.12.0-nephele",
         "kubeProxyVersion": "", "kubeletVersion": machine.version,
@@ -134,6 +141,11 @@ pub(crate) fn set_wrong_provider_id(node: &mut Value, machine: &MachineSpec) {
 /// Whether the Node has the provider ID of no machine.
 pub(crate) fn has_wrong_provider_id(node: &Value, machine: &MachineSpec) -> bool {
     node["spec"]["providerID"] == wrong_provider_id(machine)
+}
+
+/// Whether the Node is one of the machine. No two machines of a cluster have the same provider ID.
+pub(crate) fn is_node_of(node: &Value, machine: &MachineSpec) -> bool {
+    node["spec"]["providerID"] == machine.id.provider_id() || has_wrong_provider_id(node, machine)
 }
 
 /// Updates the Node after its machine was changed in place.

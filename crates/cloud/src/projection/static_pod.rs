@@ -68,8 +68,13 @@ fn etcd_image_tag(version: &str) -> &'static str {
     }
 }
 
-pub(crate) fn static_pod(scope: &Scope<'_>, machine: &MachineSpec, component: Component) -> Projected {
-    let node = machine.id.name.as_str();
+/// The pod of a component on a machine. `node` is the name of the kubelet.
+pub(crate) fn static_pod(
+    scope: &Scope<'_>,
+    machine: &MachineSpec,
+    node: &str,
+    component: Component,
+) -> Projected {
     let name = component.pod_name(node);
     let now = time(scope.at);
     // The kubelet's hash of the manifest: 32 hexadecimal digits that never change.

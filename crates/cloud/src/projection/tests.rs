@@ -73,8 +73,8 @@ fn everything() -> Vec<Projected> {
     let scope = Scope { cluster: &cluster, at: at() };
     let machine = machine(Role::ControlPlane);
     let mut all = base(&scope);
-    all.extend(node(&scope, &machine));
-    all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, component)));
+    all.extend(node(&scope, &machine, "m1"));
+    all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, "m1", component)));
     all.extend(kubeadm(&scope, &machine.version, &AUTHORITY));
     all.extend(addons(&scope, &machine.version));
     all
@@ -149,7 +149,7 @@ fn node_of_a_worker_is_not_the_control_planes() {
     let mut worker = machine(Role::Worker);
     worker.zone = None;
     worker.allocation.pod_cidrs.clear();
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
     let taints = json!([{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}]);
     assert_eq!(node["spec"], json!({"providerID": "in-memory://m1", "taints": taints}));
     let labels: BTreeSet<_> =
@@ -179,7 +179,7 @@ fn a_node_reports_the_machine_that_it_runs_on() {
         operating_system: "windows".into(),
         capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
     });
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker)[0].value;
+    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
     let labels = &node["metadata"]["labels"];
     let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);
     assert_eq!(place, (&json!("north"), &json!("sim-1a")));
@@ -292,10 +292,30 @@ fn etcd_is_the_one_that_kubeadm_runs_with_the_version() {
         ("", "3.6.8-0"),
     ] {
         let machine = MachineSpec { version: version.into(), ..machine(Role::ControlPlane) };
-        let pod = static_pod(&scope, &machine, Component::Etcd).value;
+        let pod = static_pod(&scope, &machine, "m1", Component::Etcd).value;
         let image = &pod["spec"]["containers"][0]["image"];
         assert_eq!(*image, format!("registry.k8s.io/etcd:{tag}"), "{version}");
     }
+}
+
+#[test]
+fn second_node_of_a_machine_differs_in_what_a_host_name_and_a_boot_change() {
+    let cluster = cluster();
+    let scope = Scope { cluster: &cluster, at: at() };
+    let machine = machine(Role::Worker);
+    let [first, second] = ["m1", "m1-2"].map(|name| node(&scope, &machine, name).remove(0).value);
+    let mut expected = first.clone();
+    expected["metadata"]["name"] = "m1-2".into();
+    expected["metadata"]["uid"] = uid(&cluster.id, "nodes", "", "m1-2").into();
+    expected["metadata"]["labels"]["kubernetes.io/hostname"] = "m1-2".into();
+    expected["status"]["addresses"][1]["address"] = "m1-2".into();
+    expected["status"]["nodeInfo"]["bootID"] = uid(&cluster.id, "boot", "", "m1-2").into();
+    let spec = expected["spec"].as_object_mut().unwrap();
+    spec.retain(|field, _| !field.starts_with("podCIDR"));
+    assert_eq!(second, expected);
+    assert!(is_node_of(&first, &machine) && is_node_of(&second, &machine));
+    let lease = node(&scope, &machine, "m1-2").remove(1);
+    assert_eq!((lease.key.name.as_str(), &lease.value["spec"]["holderIdentity"]), ("m1-2", &json!("m1-2")));
 }
 
 #[test]

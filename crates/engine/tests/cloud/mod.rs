@@ -23,13 +23,13 @@ impl Watched {
     }
 
     /// Polls the engine, and returns the events since the last poll. Adoptions are left out, because they repeat the
-    /// caller's request.
+    /// caller's request. So is how long operations took, which has tests of its own.
     pub(crate) fn poll(&mut self, now: SimTime) -> Vec<Event> {
         self.engine.poll(now);
         let mut entries: Vec<Arc<_>> = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
         self.engine.journal().read(&mut self.cursor, &mut entries).expect("tests make fewer records");
         let event = |record: &Record| match record {
-            Record::Event(event) => Some(event.clone()),
+            Record::Event(event) => Some(Event { took: None, ..event.clone() }),
             Record::Operation { .. }
             | Record::RoomFreed { .. }
             | Record::TurnEnded { .. }

@@ -107,6 +107,7 @@ fn load_balancer(applied: &Applied) -> Condition {
                 ClusterError::Call(error) => error.category(),
                 ClusterError::PortInUse { .. }
                 | ClusterError::PortReserved { .. }
+                | ClusterError::PortLeaked { .. }
                 | ClusterError::PortsUnknown
                 | ClusterError::PortsExhausted { .. } => reasons::PORT_UNAVAILABLE,
                 ClusterError::Unknown(_)

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use self::validate::validate;
 use crate::context::Context;
-use crate::leaked;
+use crate::leaked::{self, load_balancers};
 use crate::report::{StatusError, write_status};
 
 /// The Faults of the management cluster.
@@ -110,6 +110,8 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
     }
     let outcome = write_status(&*object, &reported, &context, "Fault").await?;
     leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
+    let balancers = (&known.leaked_load_balancers, &status.leaked_load_balancers);
+    load_balancers::publish(&*object, balancers.0, balancers.1, &context.events);
     nephele_fault::publish(&object, &known, &status, &context.events);
     Ok(outcome)
 }

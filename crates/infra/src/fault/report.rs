@@ -8,12 +8,20 @@ use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
 use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation};
 use nephele_fault::{Progress, number};
 
-use crate::leaked;
+use crate::leaked::{self, load_balancers};
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
-    let FaultStatus { start_time, matched, hits, windows, affected, leaked_instances, .. } =
-        object.status.as_ref()?;
+    let FaultStatus {
+        start_time,
+        matched,
+        hits,
+        windows,
+        affected,
+        leaked_instances,
+        leaked_load_balancers,
+        ..
+    } = object.status.as_ref()?;
     let namespace = object.namespace().unwrap_or_default();
     let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
         let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
@@ -27,6 +35,7 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         windows: number(*windows),
         affected: affected.iter().map(known).collect(),
         leaked: leaked::of_status(leaked_instances, &namespace, DEFAULT_NAME),
+        leaked_load_balancers: load_balancers::of_status(leaked_load_balancers, &namespace, DEFAULT_NAME),
     })
 }
 
@@ -41,15 +50,24 @@ pub(super) fn status(
         (Some(mistake), _) => (Err(mistake), None),
         (None, None) => (Ok(None), None),
         (None, Some(observed)) => {
-            let FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked } =
-                observed;
+            let FaultObservation {
+                phase,
+                began,
+                matched,
+                hits,
+                windows,
+                last_hits,
+                affected,
+                leaked,
+                leaked_load_balancers,
+            } = observed;
             let last_hits = last_hits.into_iter().map(hit).collect();
             let progress = Progress { phase, began, matched, hits, windows, last_hits };
-            (Ok(Some(progress)), Some((affected, leaked)))
+            (Ok(Some(progress)), Some((affected, leaked, leaked_load_balancers)))
         }
     };
     let mut status = nephele_fault::status(object, progress, now);
-    if let Some((affected, leaked)) = held {
+    if let Some((affected, leaked, leaked_load_balancers)) = held {
         let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
             cluster: cluster.name,
             machine: machine.unwrap_or_default(),
@@ -57,6 +75,7 @@ pub(super) fn status(
         };
         status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
         status.leaked_instances = leaked::to_api(leaked);
+        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
         // It may have been about addresses before.
         status.claims = Vec::new();
     }
@@ -101,8 +120,18 @@ mod tests {
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        let (affected, leaked, windows) = (affected(), vec![], 0);
-        Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, leaked })
+        let (affected, leaked, leaked_load_balancers, windows) = (affected(), vec![], vec![], 0);
+        Some(FaultObservation {
+            phase,
+            began,
+            matched,
+            hits,
+            windows,
+            last_hits,
+            affected,
+            leaked,
+            leaked_load_balancers,
+        })
     }
 
     #[test]
@@ -117,7 +146,15 @@ mod tests {
         let affected = affected();
         assert_eq!(
             history(&object),
-            Some(FaultHistory { began: at(1), matched: 4, hits: 2, windows: 0, affected, leaked: vec![] })
+            Some(FaultHistory {
+                began: at(1),
+                matched: 4,
+                hits: 2,
+                windows: 0,
+                affected,
+                leaked: vec![],
+                leaked_load_balancers: vec![],
+            })
         );
         // The cloud of a new process has the numbers of the status, but not the hits.
         let second = status(&object, None, observed(3, vec![seen(9)]), at(10));

@@ -6,12 +6,12 @@ use std::time::Duration;
 use nephele_api::cloud::v1alpha1::{
     self, AFFECTED_MAX, ApiServerFault, BootstrapFault, CertificateFault, ConnectionReset, CutWatches, Delay,
     Duplicate, ERROR_CODES, EtcdFault, Fail, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
-    LoadBalancerFault, NoSettings, Outage, RequestError, SpotReclaim,
+    LoadBalancerFault, NoSettings, NodeReboot, Outage, RequestError, SpotReclaim,
 };
 use nephele_cloud::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect,
     EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
-    Stage, Symptom, Verb,
+    OtherName, Stage, Symptom, Verb,
 };
 use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
 
@@ -20,6 +20,8 @@ use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// How long before its end a spot instance is told, unless the Fault says otherwise: as long as in a large real cloud.
 const NOTICE: Duration = Duration::from_secs(120);
+/// How long an instance is down that reboots, unless the Fault says otherwise: as long as a virtual machine needs.
+const DOWN_FOR: Duration = Duration::from_secs(30);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The verbs of requests that read.
@@ -38,8 +40,13 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     {
         return Err(mistake("match.operations", operation.as_str(), "an operation that changes something"));
     }
+    if fault.effect == Effect::Leak
+        && let Some(operation) = fault.matches.operations.iter().find(|operation| !operation.is_deletion())
+    {
+        return Err(mistake("match.operations", operation.as_str(), "DeleteInstance or DeleteLoadBalancer"));
+    }
     if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)) {
-        if let Some(operation) = fault.matches.operations.first() {
+        if let Some(operation) = fault.matches.operations.first().filter(|_| fault.effect != Effect::Leak) {
             return Err(mistake(
                 "match.operations",
                 operation.as_str(),
@@ -127,6 +134,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         clock_skew,
         duplicate,
         lag,
+        node_reboots_as,
         // The IPAM provider carries these out.
         addresses: _,
     } = wanted;
@@ -157,6 +165,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         duplicate.as_ref().map(|Duplicate { retry_after }| {
             Ok(Effect::Duplicate { retry_after: retry("effect.duplicate.retryAfter", retry_after)? })
         }),
+        node_reboots_as.as_ref().map(|wanted| reboot(wanted).map(afflict)),
     ];
     let mut set = effects.into_iter().flatten();
     match (set.next(), set.next()) {
@@ -188,6 +197,18 @@ fn out_of_service(Outage { retry_after }: &Outage) -> Result<Effect, Mistake> {
 
 fn notice(SpotReclaim { notice }: &SpotReclaim) -> Result<Duration, Mistake> {
     if notice.is_empty() { Ok(NOTICE) } else { duration("effect.spotReclaim.notice", notice) }
+}
+
+fn reboot(NodeReboot { name_suffix, down_for }: &NodeReboot) -> Result<Symptom, Mistake> {
+    let is_of_name = |c: char| c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit();
+    if !name_suffix.chars().all(is_of_name) || !name_suffix.ends_with(|c| c != '-') {
+        return Err(mistake("effect.nodeRebootsAs.nameSuffix", name_suffix, "the end of the name of a Node"));
+    }
+    let down_for = match down_for.as_str() {
+        "" => DOWN_FOR,
+        text => duration("effect.nodeRebootsAs.downFor", text)?,
+    };
+    Ok(Symptom::Rebooting { down_for, name: OtherName::new(name_suffix) })
 }
 
 fn retry(field: &'static str, text: &str) -> Result<Duration, Mistake> {

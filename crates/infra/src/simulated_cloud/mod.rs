@@ -13,9 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use nephele_api::cloud::is_being_restored;
-use nephele_api::cloud::v1alpha1::{
-    LeakedInstance, LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus,
-};
+use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_cloud::{
     CallerFindings, ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation,
@@ -25,7 +23,7 @@ use tracing::warn;
 
 use crate::catalogs;
 use crate::context::Context;
-use crate::leaked;
+use crate::leaked::{self, load_balancers};
 use crate::report::{self, Report, StatusError};
 
 /// Sends the catalog to the cloud and reports the status of the SimulatedCloud.
@@ -41,12 +39,13 @@ pub(crate) async fn reconcile(
         return Ok(Outcome::WaitingOn("unpaused"));
     }
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
-    let known = object.status.as_ref().map(|status| status.leaked_instances.as_slice()).unwrap_or_default();
-    delete_leaked(&object, known, &context);
+    let known = object.status.clone().unwrap_or_default();
+    delete_leaked(&object, &known, &context);
     let observed = Observed {
         usage: context.cloud.observe_usage(&id.0, &id.1),
         clock: context.cloud.observe_clock(&id.0, &id.1),
         leaked: context.cloud.observe_leaked(&id.0, &id.1),
+        leaked_load_balancers: context.cloud.observe_leaked_load_balancers(&id.0, &id.1),
         cost: context.cloud.observe_cost(&id.0, &id.1),
         findings: context.cloud.observe_findings(&id.0, &id.1),
     };
@@ -59,29 +58,39 @@ pub(crate) async fn reconcile(
     if object.status.as_ref() != Some(&status) {
         context.catalogs.pace.note(id, now);
     }
-    let (leaked, found) = (status.leaked_instances.clone(), status.findings.clone());
     let mut reported = SimulatedCloud::clone(&object);
-    reported.status = Some(status);
+    reported.status = Some(status.clone());
     let outcome = report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
-    leaked::publish(&*object, known, &leaked, &context.events);
-    let known = object.status.as_ref().map(|status| status.findings.as_slice()).unwrap_or_default();
-    findings::publish(&object, known, &found, &context.events);
+    leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
+    let balancers = (&known.leaked_load_balancers, &status.leaked_load_balancers);
+    load_balancers::publish(&*object, balancers.0, balancers.1, &context.events);
+    findings::publish(&object, &known.findings, &status.findings, &context.events);
     Ok(outcome)
 }
 
-/// Deletes the leaked instances of a SimulatedCloud, if its spec says so and the status, where people look for them, lists
-/// all of them.
-fn delete_leaked(object: &SimulatedCloud, listed: &[LeakedInstance], context: &Context) {
+/// Deletes the leaked instances and load balancers of a SimulatedCloud, if its spec says so and the status, where people
+/// look for them, lists all of them.
+fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let leaked = leaked::to_api(context.cloud.observe_leaked(&namespace, &name));
-    if object.spec.leaked_instances != "Delete" || leaked.is_empty() || leaked != listed {
+    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name));
+    let balancers = load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name));
+    let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
+    let nothing_leaked = instances.is_empty() && balancers.is_empty();
+    if object.spec.leaked_instances != "Delete" || nothing_leaked || !are_listed {
         return;
     }
     match context.cloud.delete_leaked(&namespace, &name) {
-        Ok(()) => leaked::publish_deletion(object, leaked.len(), &context.events),
+        Ok(()) => {
+            if !instances.is_empty() {
+                leaked::publish_deletion(object, instances.len(), &context.events);
+            }
+            if !balancers.is_empty() {
+                load_balancers::publish_deletion(object, balancers.len(), &context.events);
+            }
+        }
         Err(error) => {
             let error = nephele_kit::chain(&error);
-            warn!(namespace, name, error, "Failed to delete the leaked instances of a SimulatedCloud");
+            warn!(namespace, name, error, "Failed to delete what leaked from a SimulatedCloud");
         }
     }
 }
@@ -92,20 +101,24 @@ struct Observed {
     usage: UsageObservation,
     clock: Option<ClockObservation>,
     leaked: Vec<nephele_cloud::LeakedInstance>,
+    leaked_load_balancers: Vec<nephele_cloud::LeakedLoadBalancer>,
     cost: Option<CostObservation>,
     findings: CallerFindings,
 }
 
 fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
-    let Observed { usage: UsageObservation { machines, limits }, clock, leaked, cost, findings } = observed;
+    let Observed { usage, clock, leaked, leaked_load_balancers, cost, findings } = observed;
+    let UsageObservation { machines, limits } = usage;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
     report.status.findings = findings::status(&findings);
     report.status.leaked_instances = leaked::to_api(leaked);
-    report.status.leaked = Some(number(report.status.leaked_instances.len() as u64));
+    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
+    let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
+    report.status.leaked = Some(number(leaked as u64));
     report.status.clock = clock.map(clock::status);
     report.status.instances = Some(number(machines));
-    report.status.usage = limits.into_iter().filter_map(usage).collect();
+    report.status.usage = limits.into_iter().filter_map(limit_usage).collect();
     report.status.waiting = Some(report.status.usage.iter().map(|usage| usage.waiting).sum());
     report.status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
     report.set(match mistake(&object.spec) {
@@ -115,7 +128,7 @@ fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> Simula
     report.status
 }
 
-fn usage(usage: RoomUsage) -> Option<LimitUsage> {
+fn limit_usage(usage: RoomUsage) -> Option<LimitUsage> {
     let RoomUsage { room, limit, taken, waiting } = usage;
     let any = |name: Option<String>| name.unwrap_or_else(|| "*".to_owned());
     let name = match room {
@@ -191,6 +204,7 @@ mod tests {
             clock: None,
             leaked: Some(0),
             leaked_instances: vec![],
+            leaked_load_balancers: vec![],
             cost: None,
             findings: vec![],
             conditions: vec![since(5, "True", "Ready", "")],

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::simulated_cloud::{LeakedInstance, NAME_PATTERN, PLACE_PATTERN};
+use super::simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN, PLACE_PATTERN};
 use crate::infrastructure::MARKETS;
 use crate::schema;
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
@@ -50,6 +50,8 @@ pub const REQUEST_VERBS: [&str; 8] =
 pub const HELD_STAGES: [&str; 4] = ["vm", "node", "etcd", "apiServer"];
 /// The phases of kubeadm in which the bootstrap of a machine can fail.
 pub const BOOTSTRAP_PHASES: [&str; 4] = ["preflight", "kubelet-start", "etcd-join", "wait-control-plane"];
+/// The end of the name of a Node.
+const NAME_SUFFIX_PATTERN: &str = "^[-a-z0-9]*[a-z0-9]$";
 /// The longest list of machines and clusters in a status, and the highest count of a fault of these: after a restart,
 /// the status says which ones were hit.
 pub const AFFECTED_MAX: usize = 100;
@@ -88,9 +90,14 @@ pub const AFFECTED_MAX: usize = 100;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["effect"], "x-kubernetes-validations" = [
     schema::rule(
-        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.match) || \
-         !has(self.match.operations)",
-        "match.operations can only be set with the effects fail, delay and lag",
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || has(self.effect.leak) || \
+         !has(self.match) || !has(self.match.operations)",
+        "match.operations can only be set with the effects fail, delay, lag and leak",
+    ),
+    schema::rule(
+        "!has(self.effect.leak) || !has(self.match) || !has(self.match.operations) || \
+         self.match.operations.all(name, name in ['DeleteInstance', 'DeleteLoadBalancer'])",
+        "match.operations can only have DeleteInstance and DeleteLoadBalancer with the effect leak",
     ),
     schema::rule(
         "!has(self.effect.lag) || !has(self.match) || !has(self.match.operations) || \
@@ -133,7 +140,8 @@ pub struct FaultSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultMatch {
-    /// The operations by name. By default all that change something. A repetition that changes nothing is never hit.
+    /// The operations by name. By default all that change something, and DeleteInstance with the effect leak. A repetition
+    /// that changes nothing is never hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "operations")]
     pub operations: Vec<String>,
@@ -189,7 +197,7 @@ pub struct FaultMatch {
          has(self.freeze), has(self.vanish), has(self.hold), has(self.apiServer), has(self.etcd), has(self.certificate), \
          has(self.loadBalancer), has(self.wrongProviderID), has(self.flap), has(self.leak), \
          has(self.spotReclaim), has(self.bootstrap), has(self.clockSkew), has(self.lag), has(self.duplicate), \
-         has(self.addresses)].filter(set, set).size() == 1",
+         has(self.addresses), has(self.nodeRebootsAs)].filter(set, set).size() == 1",
         "exactly one effect has to be set",
     ),
 ]))]
@@ -240,7 +248,7 @@ pub struct FaultEffect {
     pub flap: Option<Flap>,
     /// The cloud says that an instance is deleted, and it still exists: it takes up room and costs money, and belongs to
     /// nobody. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a
-    /// SimulatedCloud.
+    /// SimulatedCloud. With the operation DeleteLoadBalancer, load balancers leak. Such a one keeps its room and its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leak: Option<NoSettings>,
     /// The cloud takes instances of the market Spot back, after a notice. Other machines are not hit and do not count.
@@ -263,6 +271,11 @@ pub struct FaultEffect {
     /// IPAM provider carries it out. Of the fields of match, it can have pools and clusterSelector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressFault>,
+    /// The instance reboots, and its kubelet registers a Node with another name, as after a change of the host name. The
+    /// first Node stays and is unreachable. When the fault is deleted, the second Node goes, and the first one is ready
+    /// again. A machine that has no Node yet is hit when it gets one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_reboots_as: Option<NodeReboot>,
 }
 
 /// Pools hand out addresses late, or not at all: exactly one of slow, exhausted, conflict and lateRelease.
@@ -299,6 +312,21 @@ pub struct LateRelease {
     /// The time from the deletion of the claim until its address is free.
     #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
     pub duration: String,
+}
+
+/// An instance reboots, and its kubelet registers a Node with another name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["nameSuffix"]))]
+pub struct NodeReboot {
+    /// What the name of the second Node has in addition to that of the first one, such as -2.
+    #[schemars(length(min = 1, max = 16), regex(pattern = NAME_SUFFIX_PATTERN))]
+    pub name_suffix: String,
+    /// How long the instance is down, in the time of its cloud; by default 30s. Meanwhile nothing on it answers, and it has
+    /// one Node.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub down_for: String,
 }
 
 /// An effect without settings.
@@ -697,6 +725,12 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_instances: Vec<LeakedInstance>,
+    /// The load balancers of the built-in cloud that leaked because of it. They are deleted with it. Those of a
+    /// SimulatedCloud are in its status.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -715,7 +749,8 @@ pub struct Affected {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub machine: String,
-    /// When the notice to the machine is over, in the time of its cloud. It is not set when it is over.
+    /// When the notice to the machine is over, or the instance is up again, in the time of its cloud. It is not set when
+    /// that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<MicroTime>,
 }
@@ -773,8 +808,8 @@ pub struct FaultHit {
 
 fn operations(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "The operations by name. By default all that change something. A repetition that changes \
-                        nothing is never hit.",
+        "description": "The operations by name. By default all that change something, and DeleteInstance with the \
+                        effect leak. A repetition that changes nothing is never hit.",
         "type": "array",
         "minItems": 1,
         "maxItems": OPERATIONS.len(),

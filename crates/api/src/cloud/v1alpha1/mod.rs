@@ -24,7 +24,7 @@ pub use fault::{
     CALLERS, CertificateFault, ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES,
     ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch,
     FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LateRelease,
-    LoadBalancerFault, NoSettings, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
+    LoadBalancerFault, NoSettings, NodeReboot, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
@@ -37,8 +37,8 @@ pub use scenario::{
 };
 pub use simulated_cloud::{
     CLUSTER_COSTS_MAX, CallerFindings, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType,
-    LEAKED_INSTANCES, LeakedInstance, LimitUsage, Quotas, Region, SimulatedCloud, SimulatedCloudSpec,
-    SimulatedCloudStatus, Zone,
+    LEAKED_INSTANCES, LeakedInstance, LeakedLoadBalancer, LimitUsage, Quotas, Region, SimulatedCloud,
+    SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

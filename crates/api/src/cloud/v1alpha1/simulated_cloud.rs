@@ -67,7 +67,7 @@ const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
         name = "Leaked",
         type_ = "integer",
         json_path = ".status.leaked",
-        description = "Number of leaked instances"
+        description = "Number of leaked instances and load balancers"
     ),
     printcolumn(
         name = "Per hour",
@@ -150,8 +150,8 @@ pub struct SimulatedCloudSpec {
     /// limits, and reads show everything at once.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub api: CloudApi,
-    /// What happens to leaked instances, which still exist although they belong to nobody. Keep, which is the
-    /// default, leaves them as they are. Delete deletes them as soon as the status lists them.
+    /// What happens to leaked instances and load balancers, which still exist although they belong to nobody. Keep, which is
+    /// the default, leaves them as they are. Delete deletes them as soon as the status lists them.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = LEAKED_INSTANCES))]
     pub leaked_instances: String,
@@ -320,7 +320,7 @@ pub struct SimulatedCloudStatus {
     /// Its clock, if it was ever changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<CloudClockStatus>,
-    /// How many of its instances are leaked.
+    /// How many of its instances and load balancers are leaked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub leaked: Option<i64>,
@@ -330,6 +330,11 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_instances: Vec<LeakedInstance>,
+    /// Its leaked load balancers: the cloud has called them deleted, and they still exist. No more than a hundred leak.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
     /// What its machines cost. It is not set while nothing was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CloudCost>,
@@ -435,6 +440,30 @@ pub struct LeakedInstance {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<String>,
     /// When the cloud called it deleted, or made another one in its place.
+    pub since: Option<MicroTime>,
+    /// The Fault that made it leak.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub fault: String,
+}
+
+/// A leaked load balancer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["cluster", "since"]))]
+pub struct LeakedLoadBalancer {
+    /// The cluster that it was for, which is gone. Another cluster of this name has another load balancer.
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster: String,
+    /// The host of its endpoint.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub host: String,
+    /// The port of its endpoint, which no other cluster gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+    /// When the cloud called it deleted.
     pub since: Option<MicroTime>,
     /// The Fault that made it leak.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -10,12 +10,15 @@ use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
     let columns = columns(
-        &["NAME", "REGIONS", "ZONES", "TYPES", "IMAGES", "READY", "AGE"],
-        &["ZONE NAMES", "TYPE NAMES", "IMAGE NAMES", "MESSAGE"],
+        &["NAME", "REGIONS", "ZONES", "TYPES", "IMAGES", "LEAKED", "READY", "AGE"],
+        &["ZONE NAMES", "TYPE NAMES", "IMAGE NAMES", "LEAKED PORTS", "MESSAGE"],
     );
     let rows = found.parsed::<SimulatedCloud>().into_iter().map(|cloud| {
         let spec = &cloud.spec;
-        let conditions = cloud.status.clone().unwrap_or_default().conditions;
+        let status_of = cloud.status.clone().unwrap_or_default();
+        let conditions = status_of.conditions;
+        let ports = status_of.leaked_load_balancers.iter().filter_map(|leaked| leaked.port);
+        let ports: Vec<_> = ports.map(|port| port.to_string()).collect();
         let zones: Vec<_> =
             spec.regions.iter().flat_map(|region| &region.zones).map(|zone| zone.name.as_str()).collect();
         let types_of: Vec<_> = spec.instance_types.iter().map(|one| one.name.as_str()).collect();
@@ -30,11 +33,13 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
             zones.len().to_string(),
             count(&types_of, "built-in"),
             count(&images, "any"),
+            status_of.leaked.unwrap_or(0).to_string(),
             status(&conditions, types::READY),
             age(cloud.metadata.creation_timestamp.as_ref(), now),
             or_dash(&zones.join(",")),
             or_dash(&types_of.join(",")),
             or_dash(&images.join(",")),
+            or_dash(&ports.join(",")),
             message(&conditions, types::READY),
         ];
         row(&cloud.metadata, cells)

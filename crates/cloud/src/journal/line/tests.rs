@@ -34,7 +34,7 @@ fn expected(event: &str, message: &str) -> JournalLine {
 const AT: SimTime = SimTime::from_millis(5000);
 
 fn event(kind: EventKind) -> Record {
-    Record::Event(Event { at: AT, id: machine(), generation: 1, kind })
+    Record::Event(Event { at: AT, id: machine(), generation: 1, kind, took: None })
 }
 
 #[test]

@@ -90,6 +90,9 @@ fn every_effect_on_machines_has_its_symptom() {
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
     assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
+    let of_balancers = json!({ "match": { "operations": ["DeleteLoadBalancer"] }, "effect": { "leak": {} } });
+    let read_back = read(of_balancers).expect("valid");
+    assert_eq!(read_back.matches.operations, BTreeSet::from([Verb::DeleteLoadBalancer]));
     for (settings, millis) in
         [(json!({}), 5000), (json!({ "retryAfter": "1s" }), 1000), (json!({ "retryAfter": "1ms" }), 100)]
     {
@@ -105,6 +108,15 @@ fn every_effect_on_machines_has_its_symptom() {
     for (settings, seconds) in [(json!({}), 120), (json!({ "notice": "30s" }), 30)] {
         let told = afflict(Symptom::SpotReclaim(Duration::from_secs(seconds)));
         assert_eq!(effect(json!({ "spotReclaim": settings })), told);
+    }
+    for (settings, seconds) in [
+        (json!({ "nameSuffix": "-2" }), 30),
+        (json!({ "nameSuffix": "-2", "downFor": "5s" }), 5),
+        (json!({ "nameSuffix": "-2", "downFor": "0s" }), 0),
+    ] {
+        let (down_for, name) = (Duration::from_secs(seconds), OtherName::new("-2"));
+        let reboots = afflict(Symptom::Rebooting { down_for, name });
+        assert_eq!(effect(json!({ "nodeRebootsAs": settings })), reboots);
     }
     assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
     let slow = Symptom::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
@@ -338,6 +350,18 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             r#"spec.effect.spotReclaim.notice: "soon" is not a duration such as 90s"#,
         ),
         (
+            json!({ "effect": { "nodeRebootsAs": { "nameSuffix": "-" } } }),
+            r#"spec.effect.nodeRebootsAs.nameSuffix: "-" is not the end of the name of a Node"#,
+        ),
+        (
+            json!({ "effect": { "nodeRebootsAs": {} } }),
+            r#"spec.effect.nodeRebootsAs.nameSuffix: "" is not the end of the name of a Node"#,
+        ),
+        (
+            json!({ "effect": { "nodeRebootsAs": { "nameSuffix": "-2", "downFor": "long" } } }),
+            r#"spec.effect.nodeRebootsAs.downFor: "long" is not a duration such as 90s"#,
+        ),
+        (
             json!({ "effect": fail(), "match": { "markets": ["Futures"] } }),
             r#"spec.match.markets: "Futures" is not OnDemand or Spot"#,
         ),
@@ -352,6 +376,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
         (
             json!({ "effect": { "freeze": {} }, "match": { "operations": ["CreateInstance"] } }),
             r#"spec.match.operations: "CreateInstance" is not for a fault of machines or API servers"#,
+        ),
+        (
+            json!({ "effect": { "leak": {} }, "match": { "operations": ["DeleteLoadBalancer", "CreateInstance"] } }),
+            r#"spec.match.operations: "CreateInstance" is not DeleteInstance or DeleteLoadBalancer"#,
         ),
         (
             json!({ "effect": { "outage": {} }, "match": { "callers": ["machine"] } }),
