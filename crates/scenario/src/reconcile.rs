@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStatus};
+use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
 use nephele_api::finalizers;
 use nephele_kit::{
-    Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity, kube_category,
-    kube_retry, patch, paused,
+    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity,
+    kube_category, kube_retry, patch, paused,
 };
 use thiserror::Error;
 
@@ -24,9 +25,19 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) events: Events,
     pub(crate) clock: Clock,
+    /// The Faults, to find those that come after their Scenario is over.
+    pub(crate) faults: Cache<Fault>,
 }
 
 impl Context {
+    /// Whether there is a Fault that a scenario has made, as far as is known.
+    fn has_fault_of(&self, object: &Scenario) -> bool {
+        let is_of = |fault: &Arc<Fault>| {
+            fault.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+        };
+        self.faults.store().state().iter().any(is_of)
+    }
+
     /// The current time, as precise as a status can say it.
     fn now(&self) -> Timestamp {
         let now = (self.clock)();
@@ -66,7 +77,7 @@ impl ReconcileError for Error {
 
 /// Goes on with a scenario.
 pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Result<Outcome, Error> {
-    if is_at_rest(&known) {
+    if is_over_and_let_go(&known) && !context.has_fault_of(&known) {
         return Ok(Outcome::Done);
     }
     let api: Api<Scenario> = Api::namespaced(context.client.clone(), &known.namespace().unwrap_or_default());
@@ -112,8 +123,16 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     report(&context, &api, &object, status, plan.again).await
 }
 
-/// Whether nothing is left to do for a scenario until it changes.
-fn is_at_rest(object: &Scenario) -> bool {
+/// The Scenario that has made a Fault.
+pub(crate) fn scenario_of(fault: &Fault) -> Option<ObjectRef<Scenario>> {
+    let owners = fault.owner_references().iter();
+    let mut scenarios = owners.filter(|owner| owner.kind == Scenario::kind(&()));
+    let namespace = fault.namespace().unwrap_or_default();
+    scenarios.next().map(|owner| ObjectRef::new(&owner.name).within(&namespace))
+}
+
+/// Whether nothing is left to do for a scenario until it changes, unless a Fault of it comes late.
+pub(crate) fn is_over_and_let_go(object: &Scenario) -> bool {
     let holds = object.finalizers().iter().any(|name| name == finalizers::SCENARIO);
     !holds && is_over(object.status.as_ref(), object.metadata.generation.unwrap_or_default())
 }

@@ -3,13 +3,14 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future, future::BoxFuture};
 use kube::Client;
-use nephele_api::cloud::v1alpha1::Scenario;
-use nephele_kit::{RunError, Runner, Services, WatchFilter, scoped};
+use kube::runtime::watcher;
+use nephele_api::cloud::v1alpha1::{Fault, Scenario};
+use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, scoped};
 use tokio_util::sync::CancellationToken;
 
-use crate::reconcile::{Context, reconcile};
+use crate::reconcile::{Context, is_over_and_let_go, reconcile, scenario_of};
 
 /// Which scenarios run, and how many are looked at at a time.
 #[derive(Clone, Debug)]
@@ -44,8 +45,22 @@ pub fn run(
             filter.watch_config(),
             concurrency,
         );
-        let context =
-            Arc::new(Context { client, events: services.events.clone(), clock: services.clock.clone() });
-        runner.run(move |object| reconcile(object, Arc::clone(&context)), shutdown).await
+        // A request to create a Fault may arrive after its sender has given it up, and after its Scenario is over.
+        let of_namespaces = scoped(client.clone(), watch_namespace.as_deref());
+        let (faults, follow) =
+            Cache::start(&services, of_namespaces, watcher::Config::default(), shutdown.clone());
+        let known = runner.store();
+        let runner = runner.watches(&faults, move |fault: &Fault| {
+            let owner = scenario_of(fault)?;
+            known.get(&owner).filter(|object| is_over_and_let_go(object)).map(|_| owner)
+        });
+        let context = Arc::new(Context {
+            client,
+            events: services.events.clone(),
+            clock: services.clock.clone(),
+            faults,
+        });
+        let run = runner.run(move |object| reconcile(object, Arc::clone(&context)), shutdown);
+        future::join(run, follow).map(|(result, ())| result).await
     })
 }

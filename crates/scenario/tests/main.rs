@@ -314,6 +314,29 @@ async fn a_changed_scenario_begins_again_and_a_finished_one_does_not() {
     stage.stop().await;
 }
 
+/// The request of an earlier process may arrive as late as this.
+#[tokio::test]
+async fn a_fault_that_comes_after_its_scenario_is_over_is_deleted() {
+    let stage = Stage::start();
+    stage.scenario(&json!([{ "say": "nothing more" }])).await;
+    stage.phase("Passed").await;
+    let free = |scenario: &Scenario| scenario.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+    let over = stage.api.eventually::<Scenario>("s", "to be let go", free).await;
+    let fault = |name: &str, uid: Option<&String>| {
+        let owner = json!({
+            "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Scenario", "name": "s", "uid": uid, "controller": true,
+        });
+        let metadata = json!({ "name": name, "namespace": "default", "ownerReferences": [owner] });
+        let spec = json!({ "effect": { "notReady": {} } });
+        let fault = json!({ "metadata": metadata, "spec": spec });
+        serde_json::from_value::<Fault>(fault).expect("a Fault")
+    };
+    stage.api.create(&fault("late", over.metadata.uid.as_ref())).await;
+    stage.api.eventually_gone::<Fault>("late").await;
+    assert_eq!(stage.api.get::<Scenario>("s").await.status, over.status);
+    stage.stop().await;
+}
+
 #[tokio::test]
 async fn a_new_controller_goes_on_where_the_old_one_was_killed() {
     let stage = Stage::start();

@@ -59,8 +59,8 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
     missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
 }
 
-/// What a cloud counts wrongly: leaked instances or load balancers, although it was told to delete them, or more or fewer machines than there
-/// are. Nothing is written for machines of paused clusters, so a namespace that `is_still` is not looked at.
+/// What a cloud counts wrongly: leaked instances or load balancers, although it was told to delete them, or more or fewer
+/// machines than there are. Nothing is written for machines of paused clusters, so a namespace that `is_still` is not looked at.
 pub(crate) fn miscounted(
     cloud: &SimulatedCloud,
     seen: &Seen,
@@ -109,7 +109,12 @@ fn without_port(object: Option<&InMemoryCluster>) -> Vec<String> {
 
 /// Whether the quota of a namespace is used up: then other machines wait.
 fn is_full(namespace: &str, seen: &Seen, quota: u32) -> bool {
-    let begun = seen.instances.iter().filter(|object| has_begun(object));
+    // Nothing is written to a machine of a paused cluster, also not that its creation has begun.
+    let is_paused = |object: &InMemoryMachine| {
+        let of = cluster_of(object);
+        seen.clusters.iter().any(|cluster| Some(key_of(&**cluster)) == of && cluster.is_paused())
+    };
+    let begun = seen.instances.iter().filter(|object| has_begun(object) || is_paused(object));
     let begun = begun.filter(|object| object.namespace().as_deref() == Some(namespace)).count();
     quota > 0 && begun >= usize::try_from(quota).unwrap_or(usize::MAX)
 }
