@@ -62,11 +62,10 @@ pub(crate) async fn faults_of(
     client: &Client,
     object: &Scenario,
 ) -> Result<BTreeMap<String, SeenFault>, kube::Error> {
-    let (namespace, uid) = (object.namespace().unwrap_or_default(), object.uid());
-    let api: Api<Fault> = Api::namespaced(client.clone(), &namespace);
+    let api: Api<Fault> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let list = api.list(&ListParams::default()).await?;
     let seen = list.into_iter().map(|fault| {
-        let is_ours = fault.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
+        let is_ours = has_made(object, &fault);
         let (name, is_going) = (fault.name_any(), fault.metadata.deletion_timestamp.is_some());
         let status = fault.status.unwrap_or_default();
         let ready = conditions::find(&status.conditions, types::READY);
@@ -74,6 +73,11 @@ pub(crate) async fn faults_of(
         (name, SeenFault { is_ours, is_going, phase: status.phase, message })
     });
     Ok(seen.collect())
+}
+
+/// Whether a scenario has made a Fault.
+pub(crate) fn has_made(object: &Scenario, fault: &Fault) -> bool {
+    fault.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
 }
 
 async fn look(client: &Client, namespace: &str, sight: &Sight) -> Look {

@@ -15,7 +15,7 @@ use nephele_kit::{
 use thiserror::Error;
 
 use crate::act::Actor;
-use crate::observe::{faults_of, observe};
+use crate::observe::{faults_of, has_made, observe};
 use crate::plan::{Deed, Ending, LOOK_EVERY, is_over, plan, wants};
 use crate::report::{invalid, summarised};
 use crate::validate::validate;
@@ -32,10 +32,7 @@ pub(crate) struct Context {
 impl Context {
     /// Whether there is a Fault that a scenario has made, as far as is known.
     fn has_fault_of(&self, object: &Scenario) -> bool {
-        let is_of = |fault: &Arc<Fault>| {
-            fault.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
-        };
-        self.faults.store().state().iter().any(is_of)
+        self.faults.store().state().iter().any(|fault| has_made(object, fault))
     }
 
     /// The current time, as precise as a status can say it.
