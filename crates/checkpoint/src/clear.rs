@@ -20,18 +20,17 @@ use crate::save::members;
 /// The time between two attempts. Controllers that do not know yet that a Cluster is paused may add a finalizer again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Pauses the Clusters, and removes all objects.
+/// Pauses the Clusters, and removes all objects. `here` are those that were there at first.
 pub(crate) async fn clear(
     client: &Client,
     kinds: &[Kind],
     namespaces: &[String],
+    mut here: Vec<(Kind, DynamicObject)>,
     time_limit: Duration,
 ) -> Result<(), RestoreError> {
     let begun = Instant::now();
     let mut failed = None;
-    loop {
-        let here = all(client, kinds, namespaces).await?;
-        let Some((_, example)) = here.first() else { return Ok(()) };
+    while let Some((_, example)) = here.first() {
         if begun.elapsed() >= time_limit {
             let kind = example.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
             let example =
@@ -54,7 +53,9 @@ pub(crate) async fn clear(
         // A webhook may refuse to delete an object as long as others use it. The next attempt may succeed.
         failed = removed.into_iter().find_map(Result::err);
         sleep(RETRY).await;
+        here = all(client, kinds, namespaces).await?;
     }
+    Ok(())
 }
 
 /// The objects of all namespaces.

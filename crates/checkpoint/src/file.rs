@@ -114,12 +114,6 @@ impl Checkpoint {
     fn end(&self) -> End {
         End { objects: self.objects.len(), clusters: self.clusters.len() }
     }
-
-    /// The lines for the manager.
-    pub(crate) fn cluster_lines(&self) -> Vec<u8> {
-        let line = |cluster: &Value| format!("{cluster}\n");
-        self.clusters.iter().map(line).collect::<String>().into_bytes()
-    }
 }
 
 fn write_line(file: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::clear::{all, clear};
-use crate::error::RestoreError;
+use crate::error::{Cause, RestoreError};
 use crate::file::Checkpoint;
 use crate::kinds::{self, Kind, kind_of};
 use crate::order::{self, Generation, Part, is_cluster, is_scenario};
@@ -62,21 +63,22 @@ impl<W: Workloads + Sync> Restore<'_, W> {
     /// When there is something in the namespaces and it should not be removed, when the management API refuses a request,
     /// or the manager does not answer.
     pub async fn run(&self, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
-        let namespaces = &checkpoint.header.namespaces;
-        let restored = Restored { objects: checkpoint.objects.len(), clusters: checkpoint.clusters.len() };
+        let Checkpoint { header, objects, clusters } = checkpoint;
+        let namespaces = &header.namespaces;
+        let restored = Restored { objects: objects.len(), clusters: clusters.len() };
         let kinds = kinds::discover(self.client).await;
         let kinds = kinds.map_err(request("list the CustomResourceDefinitions"))?;
         // Before anything is removed.
-        for object in &checkpoint.objects {
+        for object in &objects {
             known(&kinds, object)?;
         }
         self.make_room(&kinds, namespaces).await?;
         (self.report)("Giving the objects of the workload clusters to the manager");
-        self.put_back(&checkpoint).await?;
+        self.put_back(&clusters).await?;
         (self.report)("Creating the objects");
         self.create_namespaces(namespaces).await?;
         let (mut uids, mut created) = (BTreeMap::new(), Vec::new());
-        let mut generations = order::generations(checkpoint.objects.clone()).into_iter().peekable();
+        let mut generations = order::generations(objects).into_iter().peekable();
         while let Some(Generation { part, objects }) = generations.next() {
             created.extend(self.create_all(&kinds, part, objects, &mut uids).await?);
             // What clusters depend on acts before they are there, as after a restart.
@@ -86,14 +88,14 @@ impl<W: Workloads + Sync> Restore<'_, W> {
             }
         }
         (self.report)("Resuming the clusters");
-        self.all_run(&checkpoint.clusters).await?;
+        self.all_run(&clusters).await?;
         let clusters = created.iter().filter(|created| is_cluster(&created.saved));
         self.each(clusters, "resume a Cluster", |created| self.resume(created)).await?;
         let scenarios = created.iter().filter(|created| is_scenario(&created.saved));
         self.each(scenarios, "resume a Scenario", |created| self.resume(created)).await?;
         let going = created.iter().filter(|created| created.saved.metadata.deletion_timestamp.is_some());
         self.each(going, "delete an object that was being deleted", |created| self.delete(created)).await?;
-        self.workloads.forget().await.map_err(|error| RestoreError::Manager(error.into()))?;
+        self.workloads.forget().await.map_err(manager)?;
         Ok(restored)
     }
 
@@ -111,15 +113,18 @@ impl<W: Workloads + Sync> Restore<'_, W> {
             });
         }
         (self.report)(&format!("Removing {} objects", here.len()));
-        clear(self.client, kinds, namespaces, self.time_limit).await
+        clear(self.client, kinds, namespaces, here, self.time_limit).await
     }
 
     /// Gives the objects of the workload clusters to the manager, as soon as it has deleted its clusters.
-    async fn put_back(&self, checkpoint: &Checkpoint) -> Result<(), RestoreError> {
-        let (lines, begun) = (checkpoint.cluster_lines(), Instant::now());
+    async fn put_back(&self, clusters: &[Value]) -> Result<(), RestoreError> {
+        let begun = Instant::now();
+        let lines: Bytes = clusters.iter().map(|cluster| format!("{cluster}\n")).collect::<String>().into();
+        let wanted = names(clusters);
         loop {
-            let put = self.workloads.put_back(lines.clone()).await;
-            if put.map_err(|error| RestoreError::Manager(error.into()))? {
+            // The names are few bytes, and the objects may be many.
+            let is_free = self.first(&wanted, true).await?.is_none();
+            if is_free && self.workloads.put_back(lines.clone()).await.map_err(manager)? {
                 return Ok(());
             }
             if begun.elapsed() >= self.time_limit {
@@ -131,26 +136,25 @@ impl<W: Workloads + Sync> Restore<'_, W> {
 
     /// Waits until the manager runs the workload clusters, which it does although they are paused.
     async fn all_run(&self, clusters: &[Value]) -> Result<(), RestoreError> {
-        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for cluster in clusters {
-            let text = |field: &str| cluster[field].as_str().unwrap_or_default();
-            wanted.entry(text("namespace")).or_default().insert(text("name"));
-        }
-        let begun = Instant::now();
-        for (namespace, mut names) in wanted {
-            loop {
-                let running = self.workloads.names(namespace).await;
-                let running = running.map_err(|error| RestoreError::Manager(error.into()))?;
-                names.retain(|name| !running.contains(*name));
-                let Some(name) = names.first() else { break };
-                if begun.elapsed() >= self.time_limit {
-                    let cluster = format!("{namespace}/{name}");
-                    return Err(RestoreError::DoesNotRun { cluster, waited: begun.elapsed() });
-                }
-                sleep(RETRY).await;
+        let (begun, wanted) = (Instant::now(), names(clusters));
+        while let Some(cluster) = self.first(&wanted, false).await? {
+            if begun.elapsed() >= self.time_limit {
+                return Err(RestoreError::DoesNotRun { cluster, waited: begun.elapsed() });
             }
+            sleep(RETRY).await;
         }
         Ok(())
+    }
+
+    /// The first of these workload clusters that runs, or that does not.
+    async fn first(&self, clusters: &Names<'_>, runs: bool) -> Result<Option<String>, RestoreError> {
+        for (namespace, names) in clusters {
+            let running = self.workloads.names(namespace).await.map_err(manager)?;
+            if let Some(name) = names.iter().find(|name| running.contains(**name) == runs) {
+                return Ok(Some(format!("{namespace}/{name}")));
+            }
+        }
+        Ok(None)
     }
 
     async fn create_namespaces(&self, namespaces: &[String]) -> Result<(), RestoreError> {
@@ -256,6 +260,22 @@ fn managed_fields(saved: &DynamicObject) -> Option<Value> {
     let fields = saved.metadata.managed_fields.as_ref()?;
     let of_topology = fields.iter().any(|entry| entry.manager.as_deref() == Some(TOPOLOGY_MANAGER));
     of_topology.then(|| json!(fields))
+}
+
+/// The names of workload clusters, by namespace.
+type Names<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn names(clusters: &[Value]) -> Names<'_> {
+    let mut names = Names::new();
+    for cluster in clusters {
+        let text = |field: &str| cluster[field].as_str().unwrap_or_default();
+        names.entry(text("namespace")).or_default().insert(text("name"));
+    }
+    names
+}
+
+fn manager(error: impl Into<Cause>) -> RestoreError {
+    RestoreError::Manager(error.into())
 }
 
 pub(crate) fn request(what: &str) -> impl FnOnce(kube::Error) -> RestoreError + use<> {

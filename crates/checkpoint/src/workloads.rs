@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 
+use bytes::Bytes;
+
 /// The manager's `/checkpoint`, however it is reached.
 pub trait Workloads {
     /// The error of a request.
@@ -16,7 +18,7 @@ pub trait Workloads {
     fn names(&self, namespace: &str) -> impl Future<Output = Result<BTreeSet<String>, Self::Error>> + Send;
 
     /// Keeps objects for clusters that will be created. False as long as one of them still exists.
-    fn put_back(&self, lines: Vec<u8>) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+    fn put_back(&self, lines: Bytes) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 
     /// Forgets the objects of [`Workloads::put_back`], once all clusters are created.
     fn forget(&self) -> impl Future<Output = Result<(), Self::Error>> + Send;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use http::{Method, Request, StatusCode};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -260,8 +260,13 @@ async fn note(world: &Quiet, wanted: &BTreeMap<String, Size>, text: &str) -> any
 struct OfRouter(Router);
 
 impl OfRouter {
-    async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<(StatusCode, Vec<u8>)> {
-        let request = Request::builder().method(method).uri(path).body(Body::from(body))?;
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: impl Into<Body>,
+    ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+        let request = Request::builder().method(method).uri(path).body(body.into())?;
         let answer = self.0.clone().oneshot(request).await?;
         let status = answer.status();
         Ok((status, to_bytes(answer.into_body(), usize::MAX).await?.into()))
@@ -270,7 +275,7 @@ impl OfRouter {
 
 impl OfRouter {
     async fn get(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let (status, body) = self.ask(Method::GET, path, Vec::new()).await?;
+        let (status, body) = self.ask(Method::GET, path, Body::empty()).await?;
         ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
         Ok(body)
     }
@@ -289,7 +294,7 @@ impl Workloads for OfRouter {
         lines.map(|line| Ok(line?["name"].as_str().unwrap_or_default().to_owned())).collect()
     }
 
-    async fn put_back(&self, lines: Vec<u8>) -> anyhow::Result<bool> {
+    async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {
         let (status, body) = self.ask(Method::PUT, "/checkpoint", lines).await?;
         ensure!(
             status.is_success() || status == StatusCode::CONFLICT,
@@ -300,7 +305,7 @@ impl Workloads for OfRouter {
     }
 
     async fn forget(&self) -> anyhow::Result<()> {
-        let (status, _) = self.ask(Method::DELETE, "/checkpoint", Vec::new()).await?;
+        let (status, _) = self.ask(Method::DELETE, "/checkpoint", Body::empty()).await?;
         ensure!(status.is_success(), "{status}");
         Ok(())
     }

@@ -55,8 +55,8 @@ impl Workloads for OfManager {
         names.context("failed to understand the names of workload clusters")
     }
 
-    async fn put_back(&self, lines: Vec<u8>) -> anyhow::Result<bool> {
-        let ask = Ask { about: ABOUT, method: Method::PUT, path: PATH.to_owned(), body: lines.into() };
+    async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {
+        let ask = Ask { about: ABOUT, method: Method::PUT, path: PATH.to_owned(), body: lines };
         let answer = self.0.ask(&ask).await?;
         if answer.status == StatusCode::CONFLICT {
             return Ok(false);
