@@ -11,7 +11,7 @@ use nephele_cloud::{
 };
 use serde_json::Value;
 
-use crate::support::{self, ECDSA, Http, World, admin, client_tls, machine};
+use crate::support::{self, ECDSA, Http, World, machine};
 
 pub(crate) fn id(name: &str) -> FaultId {
     FaultId { namespace: "default".into(), name: name.into() }
@@ -42,9 +42,7 @@ async fn a_frozen_machine_is_silent_until_it_is_healed() {
     for name in ["one", "two"] {
         support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
     }
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let unreachable = vec!["node.kubernetes.io/unreachable".to_owned(); 2];
     let (_, healthy) = http.get("/api/v1/nodes/one").await.unwrap();
     assert_eq!(ready(&healthy), ("True".to_owned(), vec![]));
@@ -75,9 +73,7 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
     let worker = machine(&cluster, "worker", Role::Worker);
     let worker_id = worker.id.clone();
     support::provide(cloud, worker).unwrap();
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(http.names("/api/v1/nodes").await, ["one", "worker"]);
 
     put(cloud, "f", "worker", &Symptom::Vanished);
@@ -99,9 +95,7 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
     for name in ["one", "two"] {
         support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
     }
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let symptom = Symptom::Rebooting { down_for: Duration::from_secs(1), name: OtherName::new("-2") };
     put(cloud, "f", "one", &symptom);
     let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
@@ -141,7 +135,7 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         support::provide(&next.cloud, MachineSpec { reached, ..spec }).unwrap();
     }
     assert_eq!(next.cloud.observe_cluster(&cluster).unwrap().backends, 2, "neither reboots");
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let (_, again) = http.get("/api/v1/nodes/one-2").await.unwrap();
     assert_eq!(again["metadata"]["uid"], other["metadata"]["uid"]);
     next.cloud.delete_fault(&id("f")).unwrap();
@@ -172,9 +166,7 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     cloud.put_fault(&id("f"), leak, None).unwrap();
     assert_eq!(cloud.delete_machine(&two).unwrap(), Deletion::Gone);
 
-    let leaf = admin(&authorities.cluster);
-    let mut http =
-        Http::connect(&endpoint, &client_tls(&authorities.cluster, Some(&leaf), &[])).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.backends, observed.etcd_members), (1, vec!["one".to_owned()]));
@@ -297,9 +289,7 @@ async fn heartbeats_and_lease_of_a_machine_have_the_time_of_its_clock() {
     let (cluster, endpoint) = world.cluster("late", authorities);
     let cloud = &world.cloud;
     support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     // How many seconds ago the heartbeat of the condition Ready and the Lease were, by hours.
     let mut hours = async || {
         let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
@@ -329,9 +319,7 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     let (cluster, endpoint) = world.cluster("stale", authorities);
     let cloud = &world.cloud;
     support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut before = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut before = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(before.names("/api/v1/nodes").await, ["one"]);
     let resources = vec!["nodes".to_owned()];
     let verbs = ["get", "list", "watch"].map(str::to_owned).to_vec();
@@ -339,14 +327,14 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     put(cloud, "f", "stale", &Symptom::ApiServer(trouble));
     support::provide(cloud, machine(&cluster, "two", Role::Worker)).unwrap();
     assert!(before.get("/api/v1/nodes").await.is_err(), "open connections ended");
-    let mut during = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut during = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(during.names("/api/v1/nodes").await, ["one"]);
     assert_eq!(during.get("/api/v1/nodes/two").await.unwrap().0.as_u16(), 404);
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     assert_eq!(during.names(leases).await, ["one", "two"], "the fault is about nodes only");
     cloud.delete_fault(&id("f")).unwrap();
     assert!(during.get("/api/v1/nodes").await.is_err(), "open connections ended");
-    let mut after = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut after = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(after.names("/api/v1/nodes").await, ["one", "two"]);
     world.stop().await;
 }
@@ -367,9 +355,7 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_bel
     let refused = cloud.ensure_machine(two.clone()).unwrap_err();
     assert_eq!(refused.category(), "Timeout");
     // The first instance is up, although its creator does not know.
-    let leaf = admin(&authorities.cluster);
-    let mut http =
-        Http::connect(&endpoint, &client_tls(&authorities.cluster, Some(&leaf), &[])).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let first = cloud.observe_machine(&two.id).unwrap();
     assert_eq!(http.names("/api/v1/nodes").await, ["one", "two"]);
     let version = |(_, node): (_, Value)| node["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
@@ -402,9 +388,7 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     let (cluster, endpoint) = world.cluster("troubled", authorities);
     let cloud = &world.cloud;
     support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
-    let leaf = admin(&authorities.cluster);
-    let tls = client_tls(&authorities.cluster, Some(&leaf), &[]);
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let trouble = |kind, resources: &[&str]| {
         let resources = resources.iter().map(|&resource| resource.to_owned()).collect();
         Symptom::ApiServer(ApiServerTrouble { verbs: vec![], resources, kind })
@@ -425,10 +409,10 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     cloud.observe_cluster(&cluster).unwrap();
     // The connection ends, and a new one gets no answer.
     assert!(http.get("/version").await.is_err());
-    assert!(Http::connect(&endpoint, &tls).await.is_err());
+    assert!(Http::of_admin(&endpoint, &authorities.cluster).await.is_err());
     cloud.delete_fault(&id("down")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();
-    let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(http.get("/version").await.unwrap().0, 200);
     world.stop().await;
 }

@@ -294,6 +294,11 @@ pub(crate) enum Http {
 }
 
 impl Http {
+    /// A connection with a client certificate like those that KCP puts into kubeconfigs.
+    pub(crate) async fn of_admin(endpoint: &Endpoint, authority: &Authority) -> std::io::Result<Self> {
+        Self::connect(endpoint, &client_tls(authority, Some(&admin(authority)), &[])).await
+    }
+
     pub(crate) async fn connect(endpoint: &Endpoint, tls: &TlsConnector) -> std::io::Result<Self> {
         let stream = connect(endpoint, tls).await?;
         let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
