@@ -29,7 +29,7 @@ impl Write<'_> {
         let edit = |current: Option<Value>| {
             let exists = current.is_some();
             match &current {
-                Some(current) => self.check_version(current, &config)?,
+                Some(current) => self.check_patched(part, current, &config)?,
                 None => self.check_absent(&config)?,
             }
             let mut managers = Managers::of(current.as_ref().and_then(managed_fields));

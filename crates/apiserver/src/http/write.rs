@@ -22,7 +22,8 @@ use crate::apply::Writer;
 use crate::patch;
 use crate::registry::ResourceType;
 use crate::store::{
-    DeleteOptions, Deletion, Key, Object, Part, Propagation, Store, StoreError, metadata_mut, metadata_text,
+    DeleteOptions, Deletion, Fault, Key, Object, Part, Propagation, Store, StoreError, metadata_mut,
+    metadata_text,
 };
 
 /// The inputs of every write.
@@ -156,7 +157,7 @@ impl Write<'_> {
             }
             self.check_type(&mut patched)?;
             self.check_place(&patched)?;
-            self.check_version(&current, &patched)?;
+            self.check_patched(part, &current, &patched)?;
             let mut patched = inward(self.kind(), patched);
             complete(self.kind(), &mut patched);
             Ok(patched)
@@ -199,30 +200,50 @@ impl Write<'_> {
         })
     }
 
-    /// Optimistic locking: a version in the request must be the current one. Without a version, any is accepted.
+    /// The preconditions of an update: a uid or a version in the request must be the current one. Without them, any is
+    /// accepted.
     pub(crate) fn check_version(&self, current: &Value, next: &Value) -> Result<(), ApiError> {
-        let conflict = |message: String| {
-            let Key { resource, name, .. } = self.key.clone();
-            Err(StoreError::Conflict { resource, name, message }.into())
-        };
-        let differs = |field| {
-            let given = metadata_text(next, field);
-            !given.is_empty() && given != metadata_text(current, field)
-        };
-        if differs("uid") {
-            return conflict(format!(
+        if is_another(current, next, "uid") {
+            return self.conflict(format!(
                 "Precondition failed: UID in precondition: {}, UID in object meta: {}",
                 metadata_text(next, "uid"),
                 metadata_text(current, "uid")
             ));
         }
-        if differs("resourceVersion") {
-            return conflict(
+        self.check_resource_version(current, next)
+    }
+
+    /// The preconditions of a patch. Its uid is a change of an immutable field if it is not the current one, and is
+    /// ignored in the status of a custom resource, as everything else but the status is (seen with kube-apiserver 1.36).
+    pub(super) fn check_patched(&self, part: Part, current: &Value, next: &Value) -> Result<(), ApiError> {
+        self.check_resource_version(current, next)?;
+        let kind = self.kind();
+        if is_another(current, next, "uid") && !(kind.custom && part == Part::Status) {
+            let fault = Fault::invalid("metadata.uid", &next["metadata"]["uid"], "field is immutable");
+            return Err(StoreError::Invalid {
+                kind: kind.kind.clone(),
+                group: kind.group.clone(),
+                name: self.key.name.clone(),
+                faults: vec![fault],
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    fn check_resource_version(&self, current: &Value, next: &Value) -> Result<(), ApiError> {
+        if is_another(current, next, "resourceVersion") {
+            return self.conflict(
                 "the object has been modified; please apply your changes to the latest version and try again"
                     .to_owned(),
             );
         }
         Ok(())
+    }
+
+    fn conflict(&self, message: String) -> Result<(), ApiError> {
+        let Key { resource, name, .. } = self.key.clone();
+        Err(StoreError::Conflict { resource, name, message }.into())
     }
 
     pub(crate) fn delete(&self) -> Result<Response<Body>, ApiError> {
@@ -280,6 +301,12 @@ impl Write<'_> {
 
 fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Whether a request gives this field of the metadata, and not as the object has it.
+fn is_another(current: &Value, next: &Value, field: &str) -> bool {
+    let given = metadata_text(next, field);
+    !given.is_empty() && given != metadata_text(current, field)
 }
 
 /// The preconditions of `DeleteOptions`: uid and resource version.

@@ -294,7 +294,8 @@ async fn bodies_and_parameters_that_make_no_sense_are_refused() {
         assert_eq!(apply(&server, MAP, "one", json!([])).await.0, 400, "{code}");
     }
     let (code, _, message) = failure(apply(&server, MAP, "one", with("/metadata/uid", json!("u"))).await);
-    assert_eq!((code, message.contains("UID in precondition: u,")), (409, true));
+    let expected = "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
+    assert_eq!((code, message.as_str()), (422, expected));
     let (code, _, message) =
         failure(apply(&server, &format!("{MAPS}/c"), "one", with("/metadata/uid", json!("u"))).await);
     let expected = "Operation cannot be fulfilled on configmaps \"c\": uid mismatch: the provided object specified uid u, and no existing object was found";

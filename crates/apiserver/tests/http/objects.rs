@@ -193,6 +193,28 @@ async fn scale_reads_and_writes_replicas() {
 }
 
 #[tokio::test]
+async fn a_patch_with_the_uid_of_another_object_is_invalid() {
+    let server = server();
+    let path = format!("{MAPS}/a");
+    let made = post(&server, MAPS, json!({"metadata": {"name": "a"}})).await;
+    let own = json!({"metadata": {"uid": made["metadata"]["uid"]}, "data": {"k": "1"}});
+    let others = json!({"metadata": {"uid": "other"}, "data": {"k": "2"}});
+    assert_eq!(patch(&server, "merge", &path, &own).await.0, 200);
+    for kind in ["merge", "strategic-merge"] {
+        let (code, status) = patch(&server, kind, &path, &others).await;
+        let cause = json!({
+            "reason": "FieldValueInvalid",
+            "message": "Invalid value: \"other\": field is immutable",
+            "field": "metadata.uid",
+        });
+        assert_eq!((code, &status["details"]["causes"]), (422, &json!([cause])), "{kind}");
+    }
+    let stale = json!({"metadata": {"uid": "other", "resourceVersion": "1"}});
+    assert_eq!(patch(&server, "merge", &path, &stale).await.0, 409, "the version is checked first");
+    assert_eq!(get(&server, &path).await.1["data"], json!({"k": "1"}));
+}
+
+#[tokio::test]
 async fn deletion_answers_a_status_or_the_waiting_object() {
     let server = server();
     let a = post(&server, MAPS, json!({"metadata": {"name": "a"}})).await;
