@@ -85,6 +85,8 @@ impl ReconcileError for StatusError {
 }
 
 /// Writes the status of `reported` if it differs from that of `object`. An object that was deleted meanwhile needs none.
+///
+/// The next manager reads these statuses, so one that was sent for an earlier object of the same name must not arrive.
 pub(crate) async fn write_status<K>(
     object: &K,
     reported: &K,
@@ -99,7 +101,7 @@ where
         + DeserializeOwned,
 {
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    match patch::status(&api, object, reported, Precondition::None).await {
+    match patch::status(&api, object, reported, Precondition::ResourceVersion).await {
         Err(error) if error.is_not_found() => Ok(Outcome::Done),
         result => result.map(|_| Outcome::Done).map_err(|source| StatusError { kind, source }),
     }

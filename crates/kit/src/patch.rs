@@ -53,13 +53,23 @@ pub enum PatchError {
         #[source]
         source: kube::Error,
     },
+    /// The object is gone, and another one has its name.
+    #[error("failed to patch {object}: another object has its name")]
+    Replaced {
+        /// Kind, namespace and name.
+        object: String,
+    },
 }
 
 impl PatchError {
-    /// Whether the object does not exist.
+    /// Whether the object does not exist any more.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Request { source: kube::Error::Api(status), .. } if status.code == 404)
+        match self {
+            Self::Request { source: kube::Error::Api(status), .. } => status.code == 404,
+            Self::Replaced { .. } => true,
+            Self::Request { .. } | Self::Serialise { .. } => false,
+        }
     }
 
     /// Whether the object has changed since it was read.
@@ -74,6 +84,7 @@ impl ReconcileError for PatchError {
         match self {
             Self::Serialise { .. } => "serialise",
             Self::Request { source, .. } => kube_error::category(source),
+            Self::Replaced { .. } => "api_not_found",
         }
     }
 
@@ -81,6 +92,8 @@ impl ReconcileError for PatchError {
         match self {
             Self::Serialise { .. } => Retry::WaitForChange,
             Self::Request { source, .. } => kube_error::retry(source),
+            // The watch brings the other object.
+            Self::Replaced { .. } => Retry::WaitForChange,
         }
     }
 }
@@ -95,6 +108,9 @@ pub enum Deleted {
 }
 
 /// Patches the status to that of `new`; `None` if both are equal, and then nothing is sent.
+///
+/// A kube-apiserver ignores the uid in a patch of the status. So a status that is read again needs a precondition, lest
+/// a patch that arrives late changes a later object of the same name.
 ///
 /// # Errors
 ///
@@ -119,6 +135,8 @@ where
 /// Patches everything but the status (spec, labels, annotations, finalizers, owner references) to that of `new`;
 /// `None` if both are equal, and then nothing is sent.
 ///
+/// The patch changes exactly this object, not a later one of the same name.
+///
 /// # Errors
 ///
 /// When the management API refuses the patch or cannot be reached.
@@ -133,7 +151,7 @@ where
 {
     let Some(mut patch) = merge_patch(&own_fields(old)?, &own_fields(new)?) else { return Ok(None) };
     require(&mut patch, old, precondition);
-    send(api, old, &patch).await.map(Some)
+    send(api, old, patch).await.map(Some)
 }
 
 /// Adds a finalizer after the existing ones; `None` if the object has it already.
@@ -257,16 +275,34 @@ where
 {
     let mut patch = json!({ "metadata": { "finalizers": finalizers } });
     require(&mut patch, object, Precondition::ResourceVersion);
-    send(api, object, &patch).await
+    send(api, object, patch).await
 }
 
-async fn send<K>(api: &Api<K>, object: &K, patch: &Value) -> Result<K, PatchError>
+/// Sends the patch with the uid of `object`. A patch can arrive long after its sender has given it up, and the name may
+/// be that of another object by then.
+async fn send<K>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, PatchError>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .map_err(|source| PatchError::Request { verb: "patch", object: named(object), source })
+    if let Some(uid) = object.uid() {
+        patch["metadata"]["uid"] = Value::String(uid);
+    }
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map_err(|source| {
+        let object = named(object);
+        if refuses_uid(&source) {
+            PatchError::Replaced { object }
+        } else {
+            PatchError::Request { verb: "patch", object, source }
+        }
+    })
+}
+
+/// Whether a patch was refused because the object has another uid. A kube-apiserver takes such a patch for an attempt to
+/// change the uid.
+fn refuses_uid(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
 
 /// Adds the resource version of `object` to the patch as a precondition, if required.

@@ -70,6 +70,23 @@ async fn only_a_patch_with_a_precondition_minds_other_writers() {
 }
 
 #[tokio::test]
+async fn a_patch_never_changes_a_later_object_of_the_same_name() {
+    let management = ManagementApi::start();
+    let api = management.api::<ConfigMap>();
+    let earlier = with_config_map(&management).await;
+    patch::delete(&api, &earlier).await.expect("deleted");
+    let later = with_config_map(&management).await;
+    let mut wanted = earlier.clone();
+    wanted.data = Some([("ours".to_owned(), "2".to_owned())].into());
+    let error =
+        patch::object(&api, &earlier, &wanted, Precondition::None).await.expect_err("the wrong object");
+    assert_eq!(error.to_string(), "failed to patch ConfigMap default/c: another object has its name");
+    assert!(error.is_not_found(), "{error:?}");
+    assert_eq!(error.retry(), Retry::WaitForChange);
+    assert_eq!(management.get::<ConfigMap>("c").await, later);
+}
+
+#[tokio::test]
 async fn deleting_waits_for_finalizers_and_does_not_mind_absence() {
     let management = ManagementApi::start();
     let api = management.api::<ConfigMap>();

@@ -304,7 +304,8 @@ async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome,
     let mut reported = Fault::clone(&object);
     reported.status = Some(status.clone());
     let api = Api::<Fault>::namespaced(context.client.clone(), &id.0);
-    match patch::status(&api, &*object, &reported, Precondition::None).await {
+    // The next manager reads it, so one that was sent for an earlier Fault of the same name must not arrive.
+    match patch::status(&api, &*object, &reported, Precondition::ResourceVersion).await {
         // Its end is on its way.
         Err(error) if error.is_not_found() => return Ok(Outcome::Done),
         result => result.map_err(Error)?,
