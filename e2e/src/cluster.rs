@@ -1,5 +1,7 @@
 //! A workload cluster, seen from the management cluster.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -101,7 +103,21 @@ impl Cluster {
         what: &str,
         look: impl AsyncFnMut() -> anyhow::Result<Look<T>>,
     ) -> anyhow::Result<T> {
-        match until(what, LIMIT, look).await {
+        self.until_within(LIMIT, what, look).await
+    }
+
+    /// Waits as [`Cluster::until`] does, as long as `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Cluster::until`].
+    pub async fn until_within<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        look: impl AsyncFnMut() -> anyhow::Result<Look<T>>,
+    ) -> anyhow::Result<T> {
+        match until(what, limit, look).await {
             Ok(value) => Ok(value),
             Err(error) => {
                 let state = self.state().await.unwrap_or_else(|error| format!("{error:#}"));

@@ -1,6 +1,6 @@
 //! The scenarios of `config/scenarios`, as users run them.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::Context as _;
 use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds};
@@ -33,6 +33,10 @@ async fn control_plane_survives_the_loss_of_a_zone_and_api_servers_that_fail() -
     scope.finish().await
 }
 
+/// How long a scenario may take. Its steps have limits of their own, after which it fails and says why; so this one only
+/// has to be longer than a scenario takes while many tests run.
+const SCENARIO_LIMIT: Duration = Duration::from_secs(900);
+
 /// Runs a scenario until it has passed. Afterwards none of its Faults is left.
 pub(crate) async fn passes(scope: &Scope, cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let path = Path::new(LIBRARY).join(name).with_extension("yaml");
@@ -40,7 +44,7 @@ pub(crate) async fn passes(scope: &Scope, cluster: &Cluster, name: &str) -> anyh
     let object: Value = serde_yaml_ng::from_str(&text).with_context(|| format!("failed to parse {name}"))?;
     scope.management.apply(&scope.namespace, &[object]).await?;
     cluster
-        .until(&format!("the Scenario {name} to pass"), async || {
+        .until_within(SCENARIO_LIMIT, &format!("the Scenario {name} to pass"), async || {
             let seen = scope.management.get(kinds::SCENARIO, &scope.namespace, name).await?;
             let status = &seen["status"];
             let told = |phases: &[&str]| {
