@@ -20,7 +20,7 @@ fn has(namespaces: i64) -> impl Fn(&ClusterFaultStatus) -> bool {
     move |status| status.namespaces == Some(namespaces)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn selected_namespaces_have_the_fault_and_others_do_not() {
     let stage = Stage::start();
     for (name, label) in [("a", "true"), ("b", "true"), ("c", "false")] {
@@ -50,7 +50,7 @@ async fn selected_namespaces_have_the_fault_and_others_do_not() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_tenant_does_to_the_fault_is_reverted() {
     let stage = Stage::start();
     stage.namespace("a", &json!({ "workshop": "true" })).await;
@@ -72,7 +72,7 @@ async fn what_a_tenant_does_to_the_fault_is_reverted() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_of_somebody_else_is_left_alone_and_named() {
     let stage = Stage::start();
     for name in ["a", "b"] {
@@ -89,7 +89,7 @@ async fn a_fault_of_somebody_else_is_left_alone_and_named() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_namespace_that_refuses_the_fault_is_named() {
     let stage =
         Stage::forbidding(|method, path| method == "POST" && path.ends_with("/namespaces/full/faults"));
@@ -104,7 +104,7 @@ async fn a_namespace_that_refuses_the_fault_is_named() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn faults_that_another_provider_carries_out_are_left_to_it() {
     let stage = Stage::start();
     stage.namespace("a", &json!({})).await;

@@ -42,7 +42,7 @@ fn expected(names: &[&str]) -> Vec<(String, Option<bool>)> {
     names.iter().map(|name| ((*name).to_owned(), Some(true))).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
     let world = World::start(17_000);
     world.api.create(&cloud("default", &["b", "a"], &[])).await;
@@ -61,7 +61,7 @@ async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_waits_for_the_cloud_that_it_names() {
     let world = World::start(17_100);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -82,7 +82,7 @@ async fn a_cluster_waits_for_the_cloud_that_it_names() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there() {
     let world = World::start(17_200);
     world.api.create(&cloud("default", &["a"], &["m1"])).await;
@@ -118,7 +118,7 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alone() {
     let world = World::start(17_300);
     world.api.create(&cloud("default", &["a"], &[])).await;
@@ -172,7 +172,7 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_says_what_its_machines_have_before_there_is_one() {
     let world = World::start(17_400);
     world.api.create(&cloud("default", &["a"], &["large"])).await;
@@ -208,7 +208,7 @@ async fn a_pool_says_what_its_machines_have_before_there_is_one() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_there() {
     let world = World::start(17_500);
     world.cluster("demo").await;
@@ -242,7 +242,7 @@ fn slow_deletions(duration: &str) -> SimulatedCloud {
 
 /// The object stays until the deletion is over, also after a restart. An hour has not passed in a test; a restart with
 /// another duration draws it again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_slow_deletion_keeps_its_object_and_goes_on_after_a_restart() {
     let world = World::start(17_800);
     world.api.create(&slow_deletions("1h")).await;
@@ -289,7 +289,7 @@ fn with_clock(clock: &serde_json::Value) -> serde_json::Value {
 
 /// The clock of a cloud lets an hour pass at once, and holds what comes then until there is a step. The status shows it,
 /// and a restart does not carry it out again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
     let world = World::start(17_900);
     world.api.create(&cloud("default", &[], &[])).await;

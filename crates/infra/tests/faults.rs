@@ -46,7 +46,7 @@ async fn worker(world: &World, name: &str) -> InMemoryMachine {
     object
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
     let world = started(51_000).await;
     let spec = json!({
@@ -76,7 +76,7 @@ async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
 }
 
 /// Whoever was told to come back in an hour need not wait for it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_goes_on_as_soon_as_its_fault_is_gone_or_over() {
     let world = started(51_600).await;
     let effects = [
@@ -102,7 +102,7 @@ async fn a_machine_goes_on_as_soon_as_its_fault_is_gone_or_over() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_makes_no_second_machine() {
     let world = started(51_100).await;
     let spec = json!({
@@ -124,7 +124,7 @@ async fn a_lost_answer_makes_no_second_machine() {
 }
 
 /// Otherwise the second cluster would take the port of the first one's load balancer, whose endpoint cannot change.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_load_balancer_whose_answer_is_lost_keeps_its_port() {
     let world = World::start(51_700);
     let spec = json!({
@@ -147,7 +147,7 @@ async fn a_load_balancer_whose_answer_is_lost_keeps_its_port() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_delay_is_told_and_then_over() {
     let world = started(51_200).await;
     let spec = json!({
@@ -163,7 +163,7 @@ async fn a_delay_is_told_and_then_over() {
 }
 
 /// Nothing is created past a fault right after a restart, and its budget goes on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_goes_on_over_a_restart() {
     let world = started(51_300).await;
     let spec = json!({
@@ -185,7 +185,7 @@ async fn a_fault_goes_on_over_a_restart() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over() {
     let world = World::start(51_400);
     let spec = json!({
@@ -207,7 +207,7 @@ async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over(
 }
 
 /// Which machine it is was decided once. The Node is healed in the new process, too.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
     let world = started(51_700).await;
     let mut machines = Vec::new();
@@ -238,7 +238,7 @@ async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
     let world = started(51_800).await;
     let object = worker(&world, "w").await;
@@ -260,7 +260,7 @@ async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
 
 /// The machine is deleted for its owner. Its instance keeps the quota used, also over a restart, until somebody says that it
 /// shall go.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() {
     let world = started(53_200).await;
     let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
@@ -300,7 +300,7 @@ async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() 
 }
 
 /// The notice goes on over a restart, and the instance is gone for good.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay() {
     let world = started(53_400).await;
     let mut object = objects::in_memory_machine(&world.api.create(&objects::worker("demo", "spot")).await);
@@ -332,7 +332,7 @@ async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay()
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
     let world = started(53_300).await;
     let object = worker(&world, "w").await;
@@ -352,7 +352,7 @@ async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fault_is_gone() {
     let world = started(53_500).await;
     let port = |object: &InMemoryCluster| object.spec.control_plane_endpoint.as_ref().map(|found| found.port);
@@ -378,7 +378,7 @@ async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fau
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone() {
     let world = started(51_900).await;
     begin(&world, "f", &json!({ "effect": { "hold": { "stage": "node" } } })).await;
@@ -397,7 +397,7 @@ async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone(
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_a_fault_spares_is_counted() {
     let world = started(51_910).await;
     let spec = json!({ "effect": { "hold": { "stage": "node" } }, "budget": { "skip": 1 } });
@@ -410,7 +410,7 @@ async fn a_machine_that_a_fault_spares_is_counted() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
     let world = started(51_500).await;
     let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });
@@ -434,7 +434,7 @@ async fn cloud(world: &World) {
 
 /// One instance serves the machine. The other one belongs to nobody: the cloud lists it, and counts who made it, also after a
 /// restart.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_lists_and_deletes() {
     let world = started(53_500).await;
     cloud(&world).await;
@@ -476,7 +476,7 @@ async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_whose_creation_does_not_show_says_so_and_the_cloud_counts_the_reads() {
     let world = started(53_600).await;
     cloud(&world).await;

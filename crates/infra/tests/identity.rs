@@ -61,7 +61,7 @@ async fn twin(world: &World) -> (InMemoryCluster, InMemoryMachine) {
     (object, there(world, "cp", is_ready).await)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
     let world = World::start(19_000);
     let here = world.cluster("demo").await;
@@ -86,7 +86,7 @@ async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_made_again_under_its_name_begins_anew() {
     let world = World::start(19_100);
     world.cluster("demo").await;
@@ -97,6 +97,7 @@ async fn a_machine_made_again_under_its_name_begins_anew() {
     world.api.delete::<InMemoryMachine>("cp").await;
     world.api.eventually_gone::<InMemoryMachine>("cp").await;
     world.api.delete::<Machine>("cp").await;
+    tokio::time::advance(Duration::from_secs(1)).await;
 
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
     let waiting = world.waits(&machine, "WaitingForBootstrapData").await;
@@ -114,7 +115,7 @@ async fn a_machine_made_again_under_its_name_begins_anew() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn conditions_say_which_generation_they_are_of() {
     let world = World::start(19_200);
     let object = world.cluster("demo").await;
@@ -152,7 +153,7 @@ async fn reads(world: &World, kind: &str, name: &str, expected: &[(&str, &str, &
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_tell_the_story_of_a_cluster_and_of_a_machine() {
     let world = World::start(19_300);
     let object = world.cluster("demo").await;

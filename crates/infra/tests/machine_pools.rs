@@ -187,7 +187,7 @@ async fn machines(world: &World) -> Vec<InMemoryMachine> {
     list.expect("the API answers").items
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_of_three_gets_three_machines() {
     let (world, _core) = running(16_000, 3).await;
     let object = settled(&world, 3).await;
@@ -213,7 +213,7 @@ async fn a_pool_of_three_gets_three_machines() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_grows_and_shrinks() {
     let (world, _core) = running(16_100, 3).await;
     settled(&world, 3).await;
@@ -225,7 +225,7 @@ async fn a_pool_grows_and_shrinks() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_marked_machine_goes_first_and_by_its_machine() {
     let (world, _core) = running(16_200, 3).await;
     settled(&world, 3).await;
@@ -241,7 +241,7 @@ async fn the_marked_machine_goes_first_and_by_its_machine() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deleted_machine_is_replaced() {
     let (world, _core) = running(16_300, 3).await;
     settled(&world, 3).await;
@@ -254,7 +254,7 @@ async fn a_deleted_machine_is_replaced() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_machine_deleted_behind_its_back_goes() {
     let (world, _core) = running(16_400, 2).await;
     settled(&world, 2).await;
@@ -266,7 +266,7 @@ async fn what_is_left_of_a_machine_deleted_behind_its_back_goes() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_version_replaces_machines_without_ever_having_fewer() {
     let (world, _core) = running(16_500, 3).await;
     settled(&world, 3).await;
@@ -283,7 +283,7 @@ async fn a_new_version_replaces_machines_without_ever_having_fewer() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_template_replaces_machines() {
     let (world, _core) = running(16_600, 1).await;
     settled(&world, 1).await;
@@ -296,7 +296,7 @@ async fn a_new_template_replaces_machines() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_goes_with_its_machines() {
     let (world, _core) = running(16_700, 3).await;
     settled(&world, 3).await;
@@ -309,7 +309,7 @@ async fn a_pool_goes_with_its_machines() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_that_lost_its_owner_goes_with_its_machines_too() {
     let (world, _core) = running(17_200, 2).await;
     settled(&world, 2).await;
@@ -321,7 +321,7 @@ async fn a_pool_that_lost_its_owner_goes_with_its_machines_too() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_pool_is_left_alone() {
     let (world, _core) = running(16_800, 1).await;
     settled(&world, 1).await;
@@ -345,7 +345,7 @@ async fn a_paused_pool_is_left_alone() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_made_before_there_is_an_owner_and_bootstrap_data() {
     let world = World::start(16_900);
     world.cluster("demo").await;
@@ -384,7 +384,7 @@ async fn nothing_is_made_before_there_is_an_owner_and_bootstrap_data() {
 }
 
 /// The longest names that Kubernetes allows are too long for label values and host names.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_with_a_long_name_has_machines() {
     let world = World::start(17_000);
     world.cluster("demo").await;
@@ -401,7 +401,7 @@ async fn a_pool_with_a_long_name_has_machines() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_restart_makes_no_machine_and_writes_nothing() {
     let (world, core) = running(17_100, 3).await;
     let before = settled(&world, 3).await;

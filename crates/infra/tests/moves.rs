@@ -179,7 +179,7 @@ async fn start_to_move(world: &World) {
     world.give("pooled-0-0", "10.0.0.7", 24, "10.0.0.1").await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
     let (source, target) = (World::start(18_100), World::start(18_100));
     start_to_move(&source).await;
@@ -205,7 +205,7 @@ async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
     target.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_the_end() {
     let world = World::start(18_200);
     start_to_move(&world).await;
@@ -244,7 +244,7 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
     let world = World::start_with(Setup::at(18_300));
     start_to_move(&world).await;
@@ -275,7 +275,7 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_machine_takes_the_room_of_one_that_was_moved_here_before_its_cluster() {
     let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(18_500) });
     world.cluster("other").await;

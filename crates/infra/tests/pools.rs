@@ -28,7 +28,7 @@ fn message(machine: &InMemoryMachine, kind: &str) -> String {
     conditions::find(&list, kind).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_for() {
     let world = start(14_000).await;
     let machine = world.pooled("w", &["v4", "v6"]).await;
@@ -65,7 +65,7 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn addresses_are_released_when_their_machine_is_gone_and_hold_the_object_until_then() {
     let world = start(14_100).await;
     let machine = world.pooled("w", &["v4"]).await;
@@ -103,7 +103,7 @@ fn machine_finalizers() -> Option<Vec<String>> {
     Some(vec![nephele_api::finalizers::MACHINE.to_owned()])
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
     let world = start(14_200).await;
     let machine = world.pooled("w", &["v4", "v6"]).await;
@@ -124,7 +124,7 @@ async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
     let world = start(14_300).await;
     let up = world.pooled("up", &["v4"]).await;
@@ -155,7 +155,7 @@ async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with() {
     let world = start(14_800).await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
@@ -177,7 +177,7 @@ async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with()
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_address_that_is_none_is_told() {
     let world = start(14_400).await;
     let machine = world.pooled("w", &["v4"]).await;
@@ -191,7 +191,7 @@ async fn an_address_that_is_none_is_told() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_them() {
     let world = start(14_500).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(world.api.client());
@@ -210,7 +210,7 @@ async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_th
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_provisioned() {
     let world = World::start(14_600);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -252,7 +252,7 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pause_holds_claims_and_their_release() {
     let world = start(14_700).await;
     world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
@@ -277,7 +277,7 @@ async fn disown(world: &World, claim: &str) {
     world.api.patch::<IPAddressClaim>(claim, &none).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn owners_of_claims_that_were_taken_away_come_back() {
     let world = World::start(16_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -327,7 +327,7 @@ async fn owners_of_claims_that_were_taken_away_come_back() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_another_pool_is_not() {
     let mut setup = Setup::at(16_600);
     // So that the manager cannot restore its owner before.

@@ -18,7 +18,7 @@ use crate::world::{Setup, World, is_ready, reason};
 
 const PROVISIONED: Option<Initialization> = Some(Initialization { provisioned: Some(true) });
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
     let world = World::start(11_000);
     let object = world.cluster("demo").await;
@@ -52,7 +52,7 @@ async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_written_before_the_owner_is_there() {
     let world = World::start(11_100);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -75,7 +75,7 @@ async fn nothing_is_written_before_the_owner_is_there() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_owner_in_another_version_that_is_no_controller_counts() {
     let world = World::start(11_200);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -89,7 +89,7 @@ async fn an_owner_in_another_version_that_is_no_controller_counts() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_externally_managed_cluster_is_left_alone() {
     let world = World::start(11_300);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -102,7 +102,7 @@ async fn an_externally_managed_cluster_is_left_alone() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_endpoint_that_the_user_chose_is_kept() {
     let world = World::start(11_400);
     let mut cluster = objects::cluster("demo");
@@ -116,7 +116,7 @@ async fn an_endpoint_that_the_user_chose_is_kept() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_endpoint_is_there_when_the_flag_is() {
     let world = World::start(11_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -134,7 +134,7 @@ async fn the_endpoint_is_there_when_the_flag_is() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_gate_holds_a_machine_and_says_so() {
     let world = World::start(11_600);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -151,7 +151,7 @@ async fn each_gate_holds_a_machine_and_says_so() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_control_plane_name_that_is_too_long_is_told() {
     let world = World::start(11_700);
     world.cluster("demo").await;
@@ -160,7 +160,7 @@ async fn a_control_plane_name_that_is_too_long_is_told() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it() {
     let world = World::start(11_800);
     world.cluster("demo").await;
@@ -198,7 +198,7 @@ async fn a_broken_authority_is_told_on_the_cluster_and_on_those_who_wait_for_it(
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn authorities_that_a_user_brings_without_label_or_type_are_found() {
     let world = World::start(11_900);
     for purpose in [Purpose::Cluster, Purpose::Etcd] {
@@ -214,7 +214,7 @@ async fn authorities_that_a_user_brings_without_label_or_type_are_found() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pause_is_told_first_and_holds_even_deletion() {
     let world = World::start(12_000);
     world.cluster("demo").await;
@@ -259,7 +259,7 @@ async fn a_pause_is_told_first_and_holds_even_deletion() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     let world = World::start(12_100);
     world.cluster("demo").await;
@@ -284,7 +284,7 @@ async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn deletion_does_not_wait_for_gates_or_owners() {
     let world = World::start(12_200);
     world.cluster("demo").await;
@@ -301,7 +301,7 @@ async fn deletion_does_not_wait_for_gates_or_owners() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_a_restart_everything_is_as_it_was() {
     let world = World::start(12_300);
     let cluster = world.cluster("demo").await;
@@ -334,7 +334,7 @@ async fn after_a_restart_everything_is_as_it_was() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_settled_world_is_not_written_to() {
     let world = World::start(12_400);
     let cluster = world.cluster("demo").await;
@@ -357,7 +357,7 @@ async fn a_settled_world_is_not_written_to() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_without_delays_is_up_after_five_writes() {
     let world = World::start(12_500);
     world.cluster("demo").await;
@@ -372,7 +372,7 @@ async fn a_machine_without_delays_is_up_after_five_writes() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_finalizer_that_was_taken_away_comes_back() {
     let world = World::start(12_600);
     world.cluster("demo").await;
@@ -386,7 +386,7 @@ async fn a_finalizer_that_was_taken_away_comes_back() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come_back() {
     let world = World::start(16_700);
     world.cluster("demo").await;
@@ -433,7 +433,7 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_that_are_there_stay() {
     let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(16_800) });
     world.cluster("demo").await;
@@ -480,7 +480,7 @@ async fn machines_beyond_the_limit_of_their_namespace_wait_for_room_and_those_th
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_filter_leaves_what_is_not_labelled() {
     let world = World::start_with(Setup { watch_filter: Some("mine".into()), ..Setup::at(12_700) });
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -494,7 +494,7 @@ async fn a_watch_filter_leaves_what_is_not_labelled() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn delays_are_waited_for_stage_by_stage() {
     let world = World::start(12_800);
     world.cluster("demo").await;
@@ -517,7 +517,7 @@ async fn delays_are_waited_for_stage_by_stage() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_worker_of_a_pool_has_an_empty_bootstrap_name_and_boots() {
     let world = World::start(12_900);
     world.cluster("demo").await;
@@ -537,7 +537,7 @@ fn kubeconfig(secret: &Secret) -> serde_json::Value {
     serde_json::from_slice(text).expect("JSON")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisioned() {
     let world = World::start(13_000);
     world.kubeadm_cluster("demo").await;
@@ -552,7 +552,7 @@ async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisio
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn credentials_are_completed_around_those_that_are_there() {
     let world = World::start(13_100);
     // An authority of a user, who need not label it, and a Secret that an earlier manager created before it stopped.
@@ -579,7 +579,7 @@ async fn credentials_are_completed_around_those_that_are_there() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_authority_that_cannot_sign_gets_no_kubeconfig() {
     let world = World::start(13_200);
     let authority = objects::secret("demo", Purpose::Cluster, b"garbage", b"garbage");
@@ -592,7 +592,7 @@ async fn an_authority_that_cannot_sign_gets_no_kubeconfig() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn credentials_are_left_to_the_control_plane_provider_when_so_told() {
     let world = World::start_with(Setup { prepare_credentials: false, ..Setup::at(13_300) });
     world.kubeadm_cluster("demo").await;
@@ -602,7 +602,7 @@ async fn credentials_are_left_to_the_control_plane_provider_when_so_told() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_boots_is_due_when_it_was_after_a_restart() {
     let world = World::start(13_400);
     world.cluster("demo").await;
@@ -624,7 +624,7 @@ async fn a_machine_that_boots_is_due_when_it_was_after_a_restart() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_touched() {
     let world = World::start(13_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -654,7 +654,7 @@ async fn machines_of_an_externally_managed_cluster_work_and_the_cluster_is_not_t
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
     let world = World::start(13_600);
     let object = world.cluster("demo").await;
@@ -683,7 +683,7 @@ async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
     let world = World::start(13_700);
     world.cluster("demo").await;
@@ -708,7 +708,7 @@ async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() {
     let world = World::start(18_400);
     world.cluster("demo").await;

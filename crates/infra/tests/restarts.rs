@@ -39,7 +39,7 @@ async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Opti
     api.create(&object).await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to() {
     let world = World::start(10_000);
     let cluster = world.cluster("demo").await;
@@ -76,7 +76,7 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_with() {
     let api = ManagementApi::start();
     unprovisioned(&api, "moved-in", true, Some(10_100)).await;
@@ -94,7 +94,7 @@ async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_wi
 }
 
 /// As when `clusterctl move` joins two management clusters that gave out the same port.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes() {
     let world = World::start(10_200);
     let first = world.cluster("first").await;
@@ -121,7 +121,7 @@ async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_manager_with_a_filter_leaves_the_ports_of_others_that_share_its_host() {
     let api = ManagementApi::start();
     let mut theirs = objects::cluster("theirs");
@@ -155,7 +155,7 @@ impl Drop for Directory {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_is_kept() {
     let directory = Directory::new("kept");
     let setup = Setup { state_directory: Some(directory.0.clone()), ..Setup::at(10_500) };
@@ -189,7 +189,7 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
     const COUNT: usize = 8;
     let world = World::start(10_600);
@@ -259,7 +259,7 @@ async fn durations(first_port: u16, names: [&str; 3]) -> Vec<[i64; 2]> {
     durations
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names() {
     let one = durations(10_700, ["md-abcde-x1x1x", "md-abcde-y2y2y", "md-abcde-z3z3z"]).await;
     let other = durations(10_800, ["md-vwxyz-k7k7k", "md-vwxyz-b8b8b", "md-vwxyz-q9q9q"]).await;
@@ -268,7 +268,7 @@ async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names
     assert_ne!(one.first(), one.last());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_earlier_releases_kept_in_annotations_is_taken_over_and_they_go() {
     let world = World::start(10_900);
     let cluster = world.api.create(&objects::cluster("demo")).await;

@@ -47,7 +47,7 @@ async fn message(world: &World, object: &InMemoryMachine, reason: &str) -> Strin
     conditions::find(&status.conditions, types::VM_PROVISIONED).expect("a condition").message.clone()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     let world = World::start(52_000);
     started(&world).await;
@@ -78,7 +78,7 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
     let world = World::start(52_600);
     let api = CloudApi { rate: Some(1), ..CloudApi::default() };
@@ -98,7 +98,7 @@ async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
     let world = World::start(52_700);
     started(&world).await;
@@ -116,7 +116,7 @@ async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn large_machines_take_more_of_the_quota_of_vcpus() {
     let world = World::start(52_100);
     let quotas = Quotas { vcpus: Some(8), ..Quotas::default() };
@@ -141,7 +141,7 @@ async fn large_machines_take_more_of_the_quota_of_vcpus() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     let world = World::start(52_300);
     let of_large = Capacity { instance_type: "large".into(), count: 1, ..Capacity::default() };
@@ -177,7 +177,7 @@ async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_beyond_the_quota_of_load_balancers_waits() {
     let world = World::start(52_200);
     let quotas = Quotas { load_balancers: Some(1), ..Quotas::default() };

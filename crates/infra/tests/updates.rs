@@ -22,8 +22,8 @@ fn software(version: &str) -> Software {
 }
 
 /// An update to `version` that takes `duration` from now.
-fn update(version: &str, duration: &str) -> Update {
-    let now = Timestamp::now();
+fn update(world: &World, version: &str, duration: &str) -> Update {
+    let now = world.api.clock()();
     Update {
         software: software(version),
         // The cloud counts in milliseconds.
@@ -99,11 +99,11 @@ fn noted(object: &InMemoryMachine) -> Option<Software> {
     object.origin().and_then(|origin| origin.software)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
     let world = World::start(18_000);
     up(&world).await;
-    ask(&world, &update("v1.36.4", "1s")).await;
+    ask(&world, &update(&world, "v1.36.4", "1s")).await;
     let under_way = says(&world, "True", "InPlaceUpdating").await;
     let told = conditions::find(&under_way.status.as_ref().expect("a status").conditions, types::UPDATING);
     assert_eq!(told.map(|condition| condition.message.as_str()), Some("Updating in place to v1.36.4"));
@@ -133,11 +133,11 @@ async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_time_is_over() {
     let world = World::start(18_100);
     up(&world).await;
-    ask(&world, &update("v1.36.4", "1h")).await;
+    ask(&world, &update(&world, "v1.36.4", "1h")).await;
     says(&world, "True", "InPlaceUpdating").await;
     assert_eq!(version(&world), "v1.36.3");
     let before = world.api.get::<InMemoryMachine>("w").await.update();
@@ -153,7 +153,7 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
 
     // An update that ended while no manager ran is over after the start.
     let api = world.stop().await;
-    let hour_ago = Timestamp::now() - jiff::SignedDuration::from_secs(3600);
+    let hour_ago = api.clock()() - jiff::SignedDuration::from_secs(3600);
     let asked_at = MicroTime(Timestamp::from_millisecond(hour_ago.as_millisecond()).expect("an instant"));
     let earlier =
         Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
@@ -166,11 +166,11 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_work() {
     let world = World::start(18_200);
     up(&world).await;
-    let failing = Update { failure: "no space left".into(), ..update("v1.36.4", "100ms") };
+    let failing = Update { failure: "no space left".into(), ..update(&world, "v1.36.4", "100ms") };
     ask(&world, &failing).await;
     let failed = says(&world, "True", "InPlaceUpdateFailed").await;
     let status = failed.status.clone().expect("a status");
@@ -180,14 +180,14 @@ async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_w
     assert_eq!(noted(&failed).map(|software| software.version).as_deref(), Some("v1.36.3"));
     assert_eq!(version(&world), "v1.36.3");
 
-    ask(&world, &update("v1.36.4", "0")).await;
+    ask(&world, &update(&world, "v1.36.4", "0")).await;
     let over = says(&world, "False", "NotUpdating").await;
     assert_eq!(noted(&over), Some(software("v1.36.4")));
     world.stop().await;
 }
 
 /// As people do by hand, and as extensions do that know nothing of simulated machines.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_progress() {
     let world = World::start(18_300);
     up(&world).await;
@@ -215,14 +215,14 @@ fn frozen(_: &str, path: &str) -> bool {
 }
 
 /// Machines and InMemoryMachines are read through caches of their own, and either may lag behind the other.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_from_before_an_update_does_not_take_the_update_back() {
     let world = World::start(10_300);
     up(&world).await;
     let world = world.restart_with(world::Setup { refused: frozen, ..world::Setup::at(10_300) }).await;
     let id = World::machine_id("demo", "w");
     world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
-    ask(&world, &update("v1.36.4", "0")).await;
+    ask(&world, &update(&world, "v1.36.4", "0")).await;
     says(&world, "False", "NotUpdating").await;
     unmark(&world).await;
     let touch = annotations(&[("touched", Some(""))]);

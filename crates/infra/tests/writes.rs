@@ -56,7 +56,7 @@ async fn in_domains(world: &World, name: &str) {
     world.api.patch_status::<Cluster>(name, &shown).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn provider_id_addresses_and_failure_domain_are_there_no_later_than_the_flag() {
     let world = World::start(15_000);
     in_domains(&world, "demo").await;
@@ -85,7 +85,7 @@ async fn provider_id_addresses_and_failure_domain_are_there_no_later_than_the_fl
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
     let world = World::start(15_100);
     in_domains(&world, "demo").await;
@@ -113,7 +113,7 @@ async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
 
 /// State that is only in this process goes with it. Objects that outlive the process are created after the finalizer,
 /// which is written with the endpoint.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_finalizer_is_there_before_anything_that_outlives_the_manager() {
     let world = World::start(15_200);
     world.kubeadm_cluster("demo").await;
@@ -129,7 +129,7 @@ async fn a_finalizer_is_there_before_anything_that_outlives_the_manager() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_version_of_a_cluster_shows_an_endpoint_without_a_finalizer() {
     let world = World::start(15_300);
     let cluster = world.api.create(&objects::cluster("demo")).await;
@@ -146,7 +146,7 @@ async fn no_version_of_a_cluster_shows_an_endpoint_without_a_finalizer() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
     static REFUSED: AtomicBool = AtomicBool::new(false);
     let refused = |method: &str, path: &str| {
@@ -170,7 +170,7 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
 
 /// Cluster API creates the object with the MachineSet or control plane as its owner, and then replaces that owner by
 /// the Machine.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machine_does() {
     let world = World::start(15_500);
     world.cluster("demo").await;
@@ -203,7 +203,7 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_is_found_by_its_owner_whatever_its_name() {
     let world = World::start(15_600);
     world.cluster("demo").await;
@@ -235,7 +235,7 @@ const CLONED_FROM: [(&str, &str); 2] = [
     ("cluster.x-k8s.io/cloned-from-groupkind", "InMemoryMachineTemplate.infrastructure.cluster.x-k8s.io"),
 ];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     let world = World::start(15_700);
     world.cluster("demo").await;
@@ -286,7 +286,7 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
     let world = World::start(15_800);
     world.cluster("demo").await;
@@ -316,7 +316,7 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
 }
 
 /// An extension of Cluster API carries out a change in place, and requests it from the machine in another way.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs() {
     let world = World::start(15_900);
     world.cluster("demo").await;

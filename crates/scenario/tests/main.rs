@@ -10,7 +10,7 @@ use serde_json::json;
 
 use stage::{Stage, fault, phases, status};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_is_in_force_until_it_is_healed_and_machines_are_counted() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
@@ -50,7 +50,7 @@ async fn a_fault_is_in_force_until_it_is_healed_and_machines_are_counted() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failed_step_says_what_was_seen_and_its_faults_are_healed() {
     let stage = Stage::start();
     let scenario = json!([
@@ -78,7 +78,7 @@ async fn a_failed_step_says_what_was_seen_and_its_faults_are_healed() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_must_never_be_seen_fails_as_soon_as_it_is_seen() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
@@ -92,7 +92,7 @@ async fn what_must_never_be_seen_fails_as_soon_as_it_is_seen() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn replicas_and_versions_are_set() {
     let stage = Stage::start();
     stage.define("cluster.x-k8s.io", "MachineDeployment", "machinedeployments").await;
@@ -136,7 +136,7 @@ async fn replicas_and_versions_are_set() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn objects_are_created_changed_and_deleted() {
     let stage = Stage::start();
     let manifest = |labels: &str, paused: bool| {
@@ -165,7 +165,7 @@ async fn objects_are_created_changed_and_deleted() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clocks_are_changed_and_count_on() {
     let stage = Stage::start();
     let cloud = json!({
@@ -209,7 +209,7 @@ async fn clocks_are_changed_and_count_on() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_controller_goes_on_with_all_branches_and_rounds() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
@@ -242,7 +242,7 @@ async fn a_new_controller_goes_on_with_all_branches_and_rounds() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_missing_right_is_named() {
     let stage = Stage::forbidding(|method, path| method == "POST" && path.ends_with("/faults"));
     stage.scenario(&json!([fault("zone")])).await;
@@ -251,7 +251,7 @@ async fn a_missing_right_is_named() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_scenario_may_not_read_it_does_not_show() {
     let stage = Stage::start();
     stage
@@ -274,7 +274,7 @@ async fn what_a_scenario_may_not_read_it_does_not_show() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deleted_scenario_heals_its_faults() {
     let stage = Stage::start();
     stage.api.create(&serde_json::from_value::<Fault>(json!({
@@ -289,7 +289,7 @@ async fn a_deleted_scenario_heals_its_faults() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_changed_scenario_begins_again_and_a_finished_one_does_not() {
     let stage = Stage::start();
     stage.scenario(&json!([fault("zone"), { "pause": "1h" }])).await;
@@ -315,7 +315,7 @@ async fn a_changed_scenario_begins_again_and_a_finished_one_does_not() {
 }
 
 /// The request of an earlier process may arrive as late as this.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_that_comes_after_its_scenario_is_over_is_deleted() {
     let stage = Stage::start();
     stage.scenario(&json!([{ "say": "nothing more" }])).await;
@@ -337,7 +337,7 @@ async fn a_fault_that_comes_after_its_scenario_is_over_is_deleted() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_controller_goes_on_where_the_old_one_was_killed() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
@@ -360,7 +360,7 @@ async fn a_new_controller_goes_on_where_the_old_one_was_killed() {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_scenario_waits() {
     let stage = Stage::start();
     let mut scenario = stage::scenario("s", &json!([{ "say": "hello" }]));

@@ -14,4 +14,4 @@
 mod management;
 pub mod objects;
 
-pub use management::{ManagementApi, Write};
+pub use management::{Clock, ManagementApi, Write};

@@ -1,6 +1,11 @@
 //! The management API.
 
-use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt::Debug,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
@@ -17,11 +22,24 @@ use nephele_apiserver::{
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::objects::NAMESPACE;
 
 /// How long [`ManagementApi::eventually`] waits: long enough for a busy computer, short enough for a person.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The CRDs by name. To derive them from their types takes a debug build longer than most tests take.
+static DEFINITIONS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
+    [nephele_api::crds(), nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()]
+        .into_iter()
+        .flatten()
+        .map(|definition| {
+            let value = serde_json::to_value(&definition).expect("a definition is JSON");
+            (definition.name_any(), value)
+        })
+        .collect()
+});
 
 /// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones share
 /// their state.
@@ -29,7 +47,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct ManagementApi {
     server: ApiServer,
     client: Client,
+    clock: Clock,
     log: Arc<Log>,
+}
+
+/// Returns the current time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A clock that begins now and follows the time of tokio, also where a test pauses it.
+fn tokio_clock() -> Clock {
+    let (began, start) = (Timestamp::now(), Instant::now());
+    Arc::new(move || began + start.elapsed())
 }
 
 /// A request that changed something, or tried to.
@@ -68,34 +96,36 @@ impl ManagementApi {
     /// Starts a new API server that has only namespaces and CRDs. Needs a Tokio runtime.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_at("management", Arc::new(Timestamp::now))
+        Self::start_at("management", tokio_clock())
     }
 
     /// As [`ManagementApi::start`], with this clock. API servers with different names give different uids.
     #[must_use]
-    pub fn start_at(name: &str, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+    pub fn start_at(name: &str, clock: Clock) -> Self {
         let options = StoreOptions { uid_seed: name.to_owned(), ..StoreOptions::default() };
         let store = Store::new(options);
         let now = clock();
         store.create_default_namespaces(now);
-        let definitions =
-            [nephele_api::crds(), nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()];
-        for definition in definitions.into_iter().flatten() {
-            let name = definition.name_any();
-            let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
-            let value = serde_json::to_value(definition).expect("a definition is JSON");
-            store.create(now, &key, value).expect("the definition is taken");
+        for (name, definition) in &*DEFINITIONS {
+            let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", name);
+            store.create(now, &key, definition.clone()).expect("the definition is taken");
         }
         let log = Arc::new(Log::default());
         let settings = Settings {
             version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
             authentication: Authentication::AllowAll,
-            clock,
+            clock: clock.clone(),
             observer: Some(log.clone()),
         };
         let server = ApiServer::new(store, Arc::new(settings));
         let client = connect(server.clone());
-        Self { server, client, log }
+        Self { server, client, clock, log }
+    }
+
+    /// The clock of the API server. Controllers that are tested with it should have the same one.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// A client with all rights.

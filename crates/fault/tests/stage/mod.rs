@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault};
 use nephele_fault::{cluster, is_of_addresses};
-use nephele_kit::{Cache, Events, Metrics, Readiness, Reporter, Services, WatchFilter, wall_clock};
+use nephele_kit::{Cache, Events, Metrics, Readiness, Reporter, Services, WatchFilter};
 use nephele_testkit::ManagementApi;
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
@@ -57,10 +57,10 @@ impl Stage {
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
         let (events, publish) =
-            Events::new(api.client(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
         tokio::spawn(publish);
         let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
         let (faults, follow) = Cache::start(
             &services,
             Api::<Fault>::all(client.clone()),

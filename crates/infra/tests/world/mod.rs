@@ -2,7 +2,6 @@
 
 use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -16,7 +15,7 @@ use nephele_api::{
 use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
 use nephele_cloud_hooks::WarmUpSettings;
 use nephele_infra::{MachineHooks, NoHooks, Settings};
-use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
+use nephele_kit::{Events, Metrics, Readiness, Reporter, Services};
 use nephele_runtime_sdk::client::WarmUp;
 use nephele_testkit::{
     ManagementApi,
@@ -105,17 +104,17 @@ impl World {
             state_directory,
             machines_max,
             catalog: nephele_infra::built_in_catalog(),
-            clock: Arc::new(Timestamp::now),
+            clock: api.clock(),
         };
         let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");
         tokio::spawn(drive);
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
         let (events, publish) =
-            Events::new(api.client(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
         tokio::spawn(publish);
         let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
         let concurrency = NonZeroU16::new(10).expect("ten");
         let settings = Settings {
             watch_namespace: None,

@@ -133,7 +133,7 @@ impl Process {
             trouble,
         });
         let shutdown = CancellationToken::new();
-        let (_, task) = controllers(connection.client(api), settings, shutdown.clone());
+        let (_, task) = controllers(connection.client(api), api.clock(), settings, shutdown.clone());
         Self { connection, shutdown, task }
     }
 

@@ -12,7 +12,7 @@ use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
 use serde_json::json;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_gets_an_address_and_gives_it_back() {
     let world = World::start().await;
     let pool = world.pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2")).await;
@@ -70,7 +70,7 @@ async fn address(world: &World, name: &str) -> String {
 }
 
 // C1, Q2, Q4.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_on_another_kind_of_pool_is_left_alone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2")).await;
@@ -87,7 +87,7 @@ async fn a_claim_on_another_kind_of_pool_is_left_alone() {
 }
 
 // E14.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_without_a_group_is_ours_by_its_kind() {
     let api = ManagementApi::start();
     // The schema of v1beta2 refuses a reference without a group.
@@ -126,7 +126,7 @@ async fn a_claim_whose_ip_address_was_refused_is_tried_again_though_nothing_chan
 }
 
 // C2.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_label_of_the_cluster_is_handed_on() {
     let world = World::start().await;
     world.cluster("demo", None, false).await;
@@ -145,7 +145,7 @@ async fn the_label_of_the_cluster_is_handed_on() {
 }
 
 // C3, C9.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_reports_a_missing_pool_and_is_served_when_it_arrives() {
     let world = World::start().await;
     world.claim("local", IP, "pool").await;
@@ -161,7 +161,7 @@ async fn a_claim_reports_a_missing_pool_and_is_served_when_it_arrives() {
 }
 
 // C4, C5, C6, C7, C10.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_lowest_address_that_may_be_handed_out_is() {
     let world = World::start().await;
     let reserved = ["10.0.1.0", "10.0.1.1", "10.0.1.2", "10.0.1.255"];
@@ -198,7 +198,7 @@ async fn the_lowest_address_that_may_be_handed_out_is() {
 }
 
 // C8, C11, C12, C21.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn namespaces_share_global_pools_and_nothing_else() {
     let world = World::start().await;
     world.global_pool("wide", spec(&["10.0.0.2-10.0.0.254"], 24, "10.0.0.1")).await;
@@ -225,7 +225,7 @@ async fn namespaces_share_global_pools_and_nothing_else() {
 }
 
 // C13, C14.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
     let world = World::start().await;
     let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.50"], 24, ""));
@@ -251,7 +251,7 @@ async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
 }
 
 // C15, C16, C17, C18, IPP-19.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_exhausted_pool_serves_the_next_claim_when_an_address_comes_free() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1"], 24, "")).await;
@@ -271,7 +271,7 @@ async fn an_exhausted_pool_serves_the_next_claim_when_an_address_comes_free() {
 }
 
 // C19, C20, E6.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_gets_it() {
     let world = World::start().await;
     let by_hand = world.create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1")).await;
@@ -307,7 +307,7 @@ async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_g
 }
 
 // C22-C28, C31, IPP-08.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_cluster_stops_its_claims_both_ways() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
@@ -355,7 +355,7 @@ async fn a_paused_cluster_stops_its_claims_both_ways() {
 }
 
 // C22, C29, C32, IPP-07.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_there_is_waited_for() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
@@ -376,7 +376,7 @@ async fn a_cluster_that_is_not_there_is_waited_for() {
 }
 
 // C30.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_goes_although_its_cluster_went_before() {
     let world = World::start().await;
     world.cluster("demo", None, false).await;
@@ -393,7 +393,7 @@ async fn a_claim_goes_although_its_cluster_went_before() {
 }
 
 // C33, E10.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_claim_stays_as_it_is_over_a_restart() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
@@ -416,7 +416,7 @@ fn with_grace(addresses: &str, seconds: i32) -> InClusterIPPoolSpec {
 }
 
 // C34, over a restart, and without keeping the claim.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_released_address_is_held_back_without_holding_its_claim() {
     let world = World::start().await;
     world.pool("pool", with_grace("10.0.0.10-10.0.0.11", 2)).await;
@@ -443,7 +443,7 @@ async fn a_released_address_is_held_back_without_holding_its_claim() {
 }
 
 // C35.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_held_back_of_a_pool_that_goes() {
     let world = World::start().await;
     world.pool("pool", with_grace("10.0.0.50-10.0.0.51", 300)).await;
@@ -462,7 +462,7 @@ async fn nothing_is_held_back_of_a_pool_that_goes() {
 }
 
 // E20, IPP-22.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_lost_its_status_gets_the_same_address_again() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
@@ -481,7 +481,7 @@ async fn a_claim_that_lost_its_status_gets_the_same_address_again() {
 }
 
 // E18.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_reports_and_waits_for_an_ip_address_of_its_name_and_another_pool() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.1"], 24, "")).await;
@@ -502,7 +502,7 @@ async fn a_claim_reports_and_waits_for_an_ip_address_of_its_name_and_another_poo
 }
 
 // Defect 14.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1"], 24, "")).await;
@@ -519,7 +519,7 @@ async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_wanted_address_is_had_or_the_reason_why_not() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.5")).await;
@@ -552,7 +552,7 @@ async fn a_wanted_address_is_had_or_the_reason_why_not() {
 }
 
 // E8: exactly as many claims as addresses become free, by age.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.2"], 24, "")).await;
@@ -583,7 +583,7 @@ async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
 }
 
 // Situation of 3.6: somebody also removes the finalizer of an IPAddress.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_ip_address_was_taken_away_gets_another() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -603,7 +603,7 @@ async fn a_claim_whose_ip_address_was_taken_away_gets_another() {
 }
 
 // Defect 19.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_goes_without_our_finalizer_is_not_written() {
     let world = World::start().await;
     let mut going = claim("test", IP, "pool");
@@ -620,7 +620,7 @@ async fn a_claim_that_goes_without_our_finalizer_is_not_written() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_global_pool_that_is_paused_serves_when_it_is_not() {
     let world = World::start().await;
     world.global_pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -633,7 +633,7 @@ async fn a_global_pool_that_is_paused_serves_when_it_is_not() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_come_back() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::{AffectedClaim, Fault, FaultStatus};
 use nephele_api::conditions::{self, types};
@@ -49,7 +48,7 @@ async fn lists(world: &World, expected: &[(&str, &str)]) -> FaultStatus {
     status(&world.eventually::<Fault>(NAMESPACE, NAME, "to list its claims", listed).await)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_is_exhausted_for_the_claims_that_a_fault_hits_and_serves_them_when_it_is_gone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -86,7 +85,7 @@ async fn a_pool_is_exhausted_for_the_claims_that_a_fault_hits_and_serves_them_wh
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_slow_pool_serves_a_claim_some_time_after_its_creation() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -98,12 +97,12 @@ async fn a_slow_pool_serves_a_claim_some_time_after_its_creation() {
     assert_eq!(told, format!("InClusterIPPool default/pool hands out the address at {due} (Fault f)"));
     lists(&world, &[("a", "")]).await;
     world.bound("a").await;
-    assert!(Timestamp::now() >= due);
+    assert!(world.api.clock()() >= due);
     lists(&world, &[]).await;
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_address_in_conflict_is_told_of_and_passed_over_until_the_fault_is_gone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -129,7 +128,7 @@ async fn an_address_in_conflict_is_told_of_and_passed_over_until_the_fault_is_go
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_released_address_is_not_free_before_its_time_or_the_end_of_the_fault() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.2"], 24, "")).await;
@@ -164,7 +163,7 @@ async fn a_released_address_is_not_free_before_its_time_or_the_end_of_the_fault(
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_is_about_the_pools_and_clusters_that_it_names_in_its_namespace() {
     let world = World::start().await;
     world.global_pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -202,7 +201,7 @@ async fn a_fault_is_about_the_pools_and_clusters_that_it_names_in_its_namespace(
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn windows_and_the_end_of_a_fault_free_its_claims_without_anybody_asking() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
@@ -215,7 +214,7 @@ async fn windows_and_the_end_of_a_fault_free_its_claims_without_anybody_asking()
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_with_a_mistake_says_so_and_one_of_machines_is_left_alone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;

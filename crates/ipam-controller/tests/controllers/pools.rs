@@ -31,7 +31,7 @@ async fn says(world: &World, pool: &str, kind: &str, reason: &str, message: &str
 }
 
 // S1-S8, for both kinds.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_counts_what_it_has_and_what_of_it_is_used() {
     type Case = (&'static str, &'static [&'static str], i32, &'static str, usize, [i64; 4]);
     let cases: [Case; 8] = [
@@ -69,7 +69,7 @@ async fn a_pool_counts_what_it_has_and_what_of_it_is_used() {
 }
 
 // S9-S12. S10's steady state is 1: the address 10.0.0.0 is in use and not in the pool any more.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn addresses_that_could_not_be_handed_out_any_more_are_counted() {
     type Case = (&'static str, &'static str, &'static [&'static str], usize, [i64; 4]);
     let cases: [Case; 4] = [
@@ -95,7 +95,7 @@ async fn addresses_that_could_not_be_handed_out_any_more_are_counted() {
 }
 
 // S13.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pool_stays_until_its_last_address_is_gone() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
@@ -117,7 +117,7 @@ async fn a_pool_stays_until_its_last_address_is_gone() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_exhausted_pool_says_how_many_wait() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.10"], 24, "")).await;
@@ -151,7 +151,7 @@ async fn an_exhausted_pool_says_how_many_wait() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_invalid_spec_is_reported_until_it_is_corrected() {
     let world = World::start().await;
     // Such a spec is only possible without the webhook.
@@ -181,7 +181,7 @@ async fn an_invalid_spec_is_reported_until_it_is_corrected() {
 }
 
 // Defect 15.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_malformed_ip_address_is_told_and_stops_nobody() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
@@ -219,7 +219,7 @@ async fn orphan(world: &World) {
 }
 
 // E13.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_orphan_is_told_of_and_goes_when_somebody_deletes_it() {
     let world = World::start().await;
     orphan(&world).await;
@@ -237,7 +237,7 @@ async fn an_orphan_is_told_of_and_goes_when_somebody_deletes_it() {
 }
 
 // E13.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_orphan_is_taken_over_by_a_claim_of_its_name() {
     let world = World::start().await;
     orphan(&world).await;
@@ -248,7 +248,7 @@ async fn an_orphan_is_taken_over_by_a_claim_of_its_name() {
 }
 
 // E13.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn orphans_are_reclaimed_when_told_to() {
     let world = World::start().await;
     orphan(&world).await;
@@ -259,7 +259,7 @@ async fn orphans_are_reclaimed_when_told_to() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pools_that_overlap_are_told_of_on_both_when_asked_to() {
     let world = World::start_with(Settings { overlap: OverlapPolicy::Warn, ..settings() }).await;
     world.pool("a", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
@@ -279,7 +279,7 @@ async fn pools_that_overlap_are_told_of_on_both_when_asked_to() {
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn metrics_tell_of_each_pool_while_it_is_there() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.10"], 24, "")).await;

@@ -28,7 +28,7 @@ async fn prefix(world: &World, name: &str, pool: &str) -> (String, Option<i32>, 
 }
 
 // D1, D3, D4, S14, S15.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_lowest_prefix_that_may_be_handed_out_is() {
     let world = World::start().await;
     let with_gateway = InClusterPrefixPoolSpec { gateway: "fd10::1".into(), ..prefixes(&["fd00::/62"], 64) };
@@ -52,7 +52,7 @@ async fn the_lowest_prefix_that_may_be_handed_out_is() {
 }
 
 // D2.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_pool_gives_nothing() {
     let world = World::start().await;
     world.prefix_pool("pool", prefixes(&["fd04::/63"], 64)).await;
@@ -65,7 +65,7 @@ async fn a_paused_pool_gives_nothing() {
 }
 
 // D5, S18.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
     let world = World::start().await;
     let pool = GlobalInClusterPrefixPool {
@@ -90,7 +90,7 @@ async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
 }
 
 // D6, D7, S18.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_released_prefix_goes_to_the_claim_that_waits() {
     let world = World::start().await;
     world.prefix_pool("pool", prefixes(&["fd07::/64"], 64)).await;
@@ -108,7 +108,7 @@ async fn a_released_prefix_goes_to_the_claim_that_waits() {
 }
 
 // S16, S17.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prefix_that_could_not_be_handed_out_any_more_is_counted() {
     let world = World::start().await;
     for pool in ["fd01", "fd03"] {

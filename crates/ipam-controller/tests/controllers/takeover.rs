@@ -44,7 +44,7 @@ async fn bound_before(
     api.create(&ip_address).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_finished() {
     let api = ManagementApi::start();
     let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.1"));
@@ -109,7 +109,7 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     world.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_that_allows_that() {
     let api = ManagementApi::start();
     let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.1"));

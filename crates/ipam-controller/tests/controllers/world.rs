@@ -17,9 +17,9 @@ use nephele_api::ipam::v1alpha2::{
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::ipam::{GROUP, PoolKind};
 use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
-use nephele_kit::{Events, Readiness, Reporter, Services, wall_clock};
-use nephele_testkit::ManagementApi;
+use nephele_kit::{Events, Readiness, Reporter, Services};
 use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{Clock, ManagementApi};
 use prometheus::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,6 +55,7 @@ pub(crate) fn settings() -> Settings {
 /// Starts the controllers of one process with any client. The token stops them.
 pub(crate) fn controllers(
     client: Client,
+    clock: Clock,
     settings: Settings,
     shutdown: CancellationToken,
 ) -> (Registry, JoinHandle<()>) {
@@ -63,10 +64,10 @@ pub(crate) fn controllers(
     let metrics = Metrics::register(&registry).expect("a new registry");
     let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
     let (events, publish) =
-        Events::new(client.clone(), reporter, wall_clock(), kit.clone(), shutdown.clone());
+        Events::new(client.clone(), reporter, clock.clone(), kit.clone(), shutdown.clone());
     tokio::spawn(publish);
     let readiness = Readiness::default();
-    let services = Services { metrics: kit, events, clock: wall_clock(), readiness, resync: None };
+    let services = Services { metrics: kit, events, clock, readiness, resync: None };
     let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown);
     (registry, tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") }))
 }
@@ -94,7 +95,7 @@ impl World {
     /// Starts controllers that reach the management API through this client.
     pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
         let shutdown = CancellationToken::new();
-        let (registry, controllers) = controllers(client, settings, shutdown.clone());
+        let (registry, controllers) = controllers(client, api.clock(), settings, shutdown.clone());
         Self { api, registry, shutdown, controllers }
     }
 

@@ -8,7 +8,7 @@ use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, ScenarioStatus, SimulatedCloud};
-use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, wall_clock};
+use nephele_kit::{Events, Metrics, Readiness, Reporter, Services};
 use nephele_scenario::Settings;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
@@ -61,10 +61,10 @@ impl Stage {
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
         let (events, publish) =
-            Events::new(api.client(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
+            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
         tokio::spawn(publish);
         let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
         let settings = Settings {
             watch_namespace: None,
             watch_filter: None,
