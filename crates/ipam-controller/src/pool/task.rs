@@ -383,6 +383,11 @@ impl<K: PoolObject> PoolTask<K> {
     /// Writes the decisions. False if another process has decided meanwhile: then the decisions are undone.
     async fn write_batch(&mut self) -> Result<bool, Error> {
         for _ in 0..CONFLICTS_MAX {
+            // The watch may have shown it, too: then the write would not conflict, and would forget its decisions.
+            if self.is_foreign() {
+                self.pool.allocations.lock().unchoose();
+                return Ok(false);
+            }
             let mut next = self.object.clone();
             let revision = self.object.pool_status().allocator.map_or(0, |allocator| allocator.revision);
             let allocator =
@@ -393,13 +398,7 @@ impl<K: PoolObject> PoolTask<K> {
                     self.wrote(written.unwrap_or(next));
                     return Ok(true);
                 }
-                Err(error) if error.is_conflict() => {
-                    self.refresh().await?;
-                    if self.is_foreign() {
-                        self.pool.allocations.lock().unchoose();
-                        return Ok(false);
-                    }
-                }
+                Err(error) if error.is_conflict() => self.refresh().await?,
                 Err(error) => return Err(Error::Write(error)),
             }
         }

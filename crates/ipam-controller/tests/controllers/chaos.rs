@@ -315,8 +315,11 @@ fn run(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     outcome
 }
 
+/// Few cases, unless `PROPTEST_CASES` says how many.
 fn config() -> Config {
-    Config { cases: 16, max_shrink_iters: 0, failure_persistence: None, ..Config::default() }
+    let by_environment = Config::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { by_environment.cases } else { 16 };
+    Config { cases, max_shrink_iters: 0, failure_persistence: None, ..by_environment }
 }
 
 proptest! {

@@ -1,5 +1,8 @@
 //! A cluster in which the in-cluster IPAM provider ran until now, with the objects that it leaves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
@@ -130,5 +133,41 @@ async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_t
     let world = World::through(api.clone(), client, settings);
     let created = world.eventually::<IPAddress>(NAMESPACE, "claim", "to exist", |_| true).await;
     assert_eq!((&created.spec.pool_ref, &*created.spec.address), (&groupless.spec.pool_ref, "10.0.0.5"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn decisions_that_another_manager_adds_while_this_one_cannot_write_are_kept() {
+    static IS_READ_ONLY: AtomicBool = AtomicBool::new(true);
+    let api = ManagementApi::start();
+    let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.1-10.0.0.9"], 24, ""));
+    pool.metadata.namespace = Some(NAMESPACE.into());
+    api.create(&pool).await;
+    let mut pending = Vec::new();
+    for (name, address) in [("a", "10.0.0.1"), ("b", "10.0.0.2")] {
+        // A paused claim does not ask, so nothing but the decisions gives this manager a reason to write.
+        let mut paused = claim(name, PoolKind::InClusterIPPool, "pool");
+        paused.annotations_mut().insert(nephele_kit::PAUSED_ANNOTATION.into(), String::new());
+        let paused = api.create(&paused).await;
+        pending.push(json!({ "name": name, "uid": paused.uid(), "address": address }));
+    }
+    let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": pending[..1] });
+    api.patch_status::<InClusterIPPool>("pool", &left).await;
+    let client = api.refusing(|method, path| {
+        method == "PATCH" && path.ends_with("/pool/status") && IS_READ_ONLY.load(Ordering::Relaxed)
+    });
+    let world = World::through(api.clone(), client, settings());
+    // It has read the decision and tried to write.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let more = json!({ "allocator": { "holder": "another", "revision": 2 }, "pending": pending });
+    api.patch_status::<InClusterIPPool>("pool", &more).await;
+    IS_READ_ONLY.store(false, Ordering::Relaxed);
+    let is_ours = |pool: &InClusterIPPool| {
+        let allocator = pool.status.as_ref().and_then(|status| status.allocator.as_ref());
+        allocator.is_some_and(|allocator| allocator.holder != "another")
+    };
+    let taken: InClusterIPPool = world.eventually(NAMESPACE, "pool", "to be ours", is_ours).await;
+    let kept = taken.status.expect("a status").pending;
+    assert_eq!(serde_json::to_value(kept).expect("JSON"), json!(pending));
     world.stop().await;
 }
