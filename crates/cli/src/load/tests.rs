@@ -117,15 +117,20 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
 
 /// Nobody plays Cluster API here, so nothing comes up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interruption_and_time_limit_leave_nothing() {
-    let api = TestApi::start("load-interrupted");
+async fn a_time_limit_leaves_nothing() {
+    let api = TestApi::start("load-late");
     let late = run(api.args(&["-n", "3", "--time-limit", "1s"]), CancellationToken::new()).await;
     let message = format!("{:#}", late.expect_err("a failure"));
     let expected =
         "3 of 3 clusters are not available within 1s (--time-limit): load-001: Cluster API has not reported";
     assert!(message.starts_with(expected), "{message}");
     assert_eq!(api.left().await, [""; 0]);
+    api.end();
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interruption_leaves_nothing() {
+    let api = TestApi::start("load-interrupted");
     let shutdown = CancellationToken::new();
     let interrupting = async {
         let clusters = Api::<Cluster>::namespaced(api.client.clone(), "default");
