@@ -168,9 +168,10 @@ async fn upgraded(
         ensure!(provider["version"] == *releases.next, "{label} is {}", provider["version"]);
     }
     nodes_are(zoned, Some(&before)).await?;
-    // Cluster API still reaches the clusters. Otherwise it would not see changes of machines.
-    pool(zoned, 2).await?;
-    zoned.settled(3, 5).await?;
+    // Cluster API still reaches the clusters. Otherwise it would not see changes of machines. The pool grows: when it
+    // shrinks, Cluster API may look for the Node of a machine that is gone, and the cluster is not available meanwhile.
+    pool(zoned, 4).await?;
+    zoned.settled(3, 7).await?;
     witness.all_the_time(all.len())
 }
 
@@ -226,7 +227,7 @@ async fn rolled_under_changing_leaders(
     })
     .await?;
     all_settled(rolling).await?;
-    zoned.settled(3, 5).await?;
+    zoned.settled(3, 7).await?;
     nodes_are(zoned, Some(&nodes)).await?;
     for cluster in rolling {
         // No object is stuck: all belong to existing machines.
