@@ -47,7 +47,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     assert_eq!(volume.claim().await?, format!("{NAMESPACE}/nephele-state Bound"));
     let pod = Pod::other_than(&management, "").await?;
     Pod::is_restricted()?;
-    let mut asked = permissions::asked(&pod.metrics(&management).await?)?;
+    let mut asked = permissions::asked(&pod.metrics().await?)?;
 
     let pod = missing_rule_is_told(&management, pod).await?;
     let scope = Scope::on(management.clone(), "helm").await?;
@@ -58,7 +58,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     assert_eq!(cluster.endpoint().await?.0, HOST);
     let (nodes, since) = (nodes(&cluster, &pod).await?, available_since(&cluster).await?);
     cluster.workload_at(&pod.address).await?.create_config_map(KEPT).await?;
-    asked.extend(permissions::asked(&pod.metrics(&management).await?)?);
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
 
     chart.apply("upgrade", &[&values[..], &["logging.level=4"]].concat()).await?;
     let pod = Pod::other_than(&management, &pod.name).await?;
@@ -77,7 +77,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     ]}}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &fewer).await?;
     cluster.settled(1, 2).await?;
-    asked.extend(permissions::asked(&pod.metrics(&management).await?)?);
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
 
     let pod = pod.replaced(&management).await?;
     pod.ready(&management).await?;
@@ -89,7 +89,7 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     helm("test", &["--timeout=1m"]).await?;
     addressed.delete().await?;
     scope.finish().await?;
-    asked.extend(permissions::asked(&pod.metrics(&management).await?)?);
+    asked.extend(permissions::asked(&pod.metrics().await?)?);
     every_permission_is_used(&asked).await?;
     nothing_is_left(&management).await?;
     volume.remove(&management).await
