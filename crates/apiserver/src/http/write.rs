@@ -22,8 +22,8 @@ use crate::apply::Writer;
 use crate::patch;
 use crate::registry::ResourceType;
 use crate::store::{
-    DeleteOptions, Deletion, Fault, Key, Object, Part, Propagation, Store, StoreError, metadata_mut,
-    metadata_text,
+    DeleteOptions, Deletion, Fault, Faults, Key, Object, Part, Propagation, Store, StoreError, metadata_mut,
+    metadata_text, refuse,
 };
 
 /// The inputs of every write.
@@ -213,22 +213,17 @@ impl Write<'_> {
         self.check_resource_version(current, next)
     }
 
-    /// The preconditions of a patch. Its uid is a change of an immutable field if it is not the current one, and is
-    /// ignored in the status of a custom resource, as everything else but the status is (seen with kube-apiserver 1.36).
+    /// The preconditions of a patch. A uid other than the current one is a change of an immutable field. In a patch of
+    /// the status of a custom resource, the uid is ignored, like everything but the status. Seen with kube-apiserver
+    /// 1.36.
     pub(super) fn check_patched(&self, part: Part, current: &Value, next: &Value) -> Result<(), ApiError> {
         self.check_resource_version(current, next)?;
         let kind = self.kind();
+        let mut faults = Faults::default();
         if is_another(current, next, "uid") && !(kind.custom && part == Part::Status) {
-            let fault = Fault::invalid("metadata.uid", &next["metadata"]["uid"], "field is immutable");
-            return Err(StoreError::Invalid {
-                kind: kind.kind.clone(),
-                group: kind.group.clone(),
-                name: self.key.name.clone(),
-                faults: vec![fault],
-            }
-            .into());
+            faults.push(Fault::invalid("metadata.uid", &next["metadata"]["uid"], "field is immutable"));
         }
-        Ok(())
+        Ok(refuse(kind, current, faults)?)
     }
 
     fn check_resource_version(&self, current: &Value, next: &Value) -> Result<(), ApiError> {
@@ -303,7 +298,7 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Whether a request gives this field of the metadata, and not as the object has it.
+/// Whether a request sets this field of the metadata to another value than the object has.
 fn is_another(current: &Value, next: &Value, field: &str) -> bool {
     let given = metadata_text(next, field);
     !given.is_empty() && given != metadata_text(current, field)

@@ -31,15 +31,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use definition::resource_type_of_definition;
-pub(crate) use error::shown;
 pub use error::{Expired, Fault, StoreError};
+pub(crate) use error::{Faults, shown};
 pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
 pub use log::{Change, ChangeKind};
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
 pub(crate) use prepare::{MANAGED_FIELDS, time};
-pub(crate) use validate::ANNOTATIONS_MAX;
+pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
 use crate::registry::{Registry, ResourceType};

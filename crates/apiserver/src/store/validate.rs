@@ -76,7 +76,8 @@ pub(super) fn validate_update(kind: &ResourceType, before: &Value, next: &Value)
     refuse(kind, next, faults)
 }
 
-fn refuse(kind: &ResourceType, value: &Value, faults: Faults) -> Result<(), StoreError> {
+/// Refuses an object that has faults.
+pub(crate) fn refuse(kind: &ResourceType, value: &Value, faults: Faults) -> Result<(), StoreError> {
     let faults = faults.into_vec();
     if faults.is_empty() {
         return Ok(());

@@ -34,6 +34,22 @@ async fn kind_whose_versions_are_all_unserved_is_not_served_and_keeps_its_object
 }
 
 #[tokio::test]
+async fn a_patch_of_the_status_of_a_custom_resource_ignores_the_uid() {
+    let server = server();
+    let mut things = things();
+    things["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    post(&server, DEFINITIONS, things).await;
+    let made = post(&server, THINGS, json!({"metadata": {"name": "a"}})).await;
+    let others = json!({"metadata": {"uid": "other"}, "status": {"phase": "Running"}});
+    assert_eq!(patch(&server, "merge", &format!("{THINGS}/a"), &others).await.0, 422);
+    let (code, patched) = patch(&server, "merge", &format!("{THINGS}/a/status"), &others).await;
+    assert_eq!(
+        (code, &patched["metadata"]["uid"], &patched["status"]),
+        (200, &made["metadata"]["uid"], &others["status"])
+    );
+}
+
+#[tokio::test]
 async fn definition_whose_versions_are_all_unserved_takes_its_objects_along() {
     let server = server();
     post(&server, DEFINITIONS, things()).await;
