@@ -86,7 +86,7 @@ impl ReconcileError for StatusError {
 
 /// Writes the status of `reported` if it differs from that of `object`. An object that was deleted meanwhile needs none.
 ///
-/// The next manager reads these statuses, so one that was sent for an earlier object of the same name must not arrive.
+/// The next manager reads these statuses, so a late write for an earlier object of the same name must not change them.
 pub(crate) async fn write_status<K>(
     object: &K,
     reported: &K,

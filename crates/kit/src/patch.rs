@@ -109,8 +109,9 @@ pub enum Deleted {
 
 /// Patches the status to that of `new`; `None` if both are equal, and then nothing is sent.
 ///
-/// A kube-apiserver ignores the uid in a patch of the status. So a status that is read again needs a precondition, lest
-/// a patch that arrives late changes a later object of the same name.
+/// The patch has no uid, because a kube-apiserver ignores it in the status of a custom resource. If it arrives late, it
+/// can change a later object of the same name. [`Precondition::ResourceVersion`] prevents that, which matters for a
+/// status that the next manager reads.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ use crate::objects::NAMESPACE;
 /// How long [`ManagementApi::eventually`] waits: long enough for a busy computer, short enough for a person.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The CRDs by name. To derive them from their types takes a debug build longer than most tests take.
+/// The CRDs by name. A debug build needs longer to derive them from their types than most tests take.
 static DEFINITIONS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     [nephele_api::crds(), nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()]
         .into_iter()

@@ -304,7 +304,7 @@ async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome,
     let mut reported = Fault::clone(&object);
     reported.status = Some(status.clone());
     let api = Api::<Fault>::namespaced(context.client.clone(), &id.0);
-    // The next manager reads it, so one that was sent for an earlier Fault of the same name must not arrive.
+    // The next manager reads it, so a late write for an earlier Fault of the same name must not change it.
     match patch::status(&api, &*object, &reported, Precondition::ResourceVersion).await {
         // Its end is on its way.
         Err(error) if error.is_not_found() => return Ok(Outcome::Done),

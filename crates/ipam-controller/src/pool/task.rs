@@ -383,7 +383,8 @@ impl<K: PoolObject> PoolTask<K> {
     /// Writes the decisions. False if another process has decided meanwhile: then the decisions are undone.
     async fn write_batch(&mut self) -> Result<bool, Error> {
         for _ in 0..CONFLICTS_MAX {
-            // The watch may have shown it, too: then the write would not conflict, and would forget its decisions.
+            // The watch may have shown what the other process wrote. Then this write would not conflict, and would remove
+            // the decisions of the other process.
             if self.is_foreign() {
                 self.pool.allocations.lock().unchoose();
                 return Ok(false);
