@@ -1,7 +1,6 @@
 //! Private keys: reading them in any encoding, and signing with them.
 
 use p256::ecdsa::signature::Signer as _;
-use p256::elliptic_curve::sec1::ToSec1Point as _;
 use p256::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use rcgen::{KeyPair, PublicKeyData, SignatureAlgorithm, SigningKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer};
@@ -113,13 +112,16 @@ pub(crate) enum Signer {
 
 impl Signer {
     pub(crate) fn p256(secret: &p256::SecretKey) -> Self {
-        let public = secret.public_key().to_sec1_point(false).as_bytes().to_vec();
-        Self::P256 { key: secret.into(), public }
+        // The signing key computes the public key, which is most of the work.
+        let key = p256::ecdsa::SigningKey::from(secret);
+        let public = key.verifying_key().to_sec1_point(false).as_bytes().to_vec();
+        Self::P256 { key, public }
     }
 
     pub(crate) fn p384(secret: &p384::SecretKey) -> Self {
-        let public = secret.public_key().to_sec1_point(false).as_bytes().to_vec();
-        Self::P384 { key: secret.into(), public }
+        let key = p384::ecdsa::SigningKey::from(secret);
+        let public = key.verifying_key().to_sec1_point(false).as_bytes().to_vec();
+        Self::P384 { key, public }
     }
 
     /// The algorithm, if it is one that Cluster API offers.
