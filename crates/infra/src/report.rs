@@ -51,10 +51,9 @@ pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -
 where
     K: Subject
         + Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + HasStatus<Status: Conditions>
+        + HasStatus<Status: Conditions + Serialize + PartialEq>
         + Clone
         + Debug
-        + Serialize
         + DeserializeOwned,
 {
     let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
@@ -95,9 +94,9 @@ pub(crate) async fn write_status<K>(
 ) -> Result<Outcome, StatusError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + HasStatus<Status: Serialize + PartialEq>
         + Clone
         + Debug
-        + Serialize
         + DeserializeOwned,
 {
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::outcome::Retry;
 
 /// How long to wait after a conflict: long enough for the watch to deliver the newer object.
-const AFTER_CONFLICT: Duration = Duration::from_millis(200);
+pub(crate) const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 
 /// A category of an error of the management API, from a fixed set.
 #[must_use]

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
+    core::object::HasStatus,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -84,7 +85,7 @@ impl ReconcileError for PatchError {
         match self {
             Self::Serialise { .. } => "serialise",
             Self::Request { source, .. } => kube_error::category(source),
-            Self::Replaced { .. } => "api_not_found",
+            Self::Replaced { .. } => "api_conflict",
         }
     }
 
@@ -92,8 +93,8 @@ impl ReconcileError for PatchError {
         match self {
             Self::Serialise { .. } => Retry::WaitForChange,
             Self::Request { source, .. } => kube_error::retry(source),
-            // The watch brings the other object.
-            Self::Replaced { .. } => Retry::WaitForChange,
+            // As normal as a conflict: the watch soon brings the other object, or that there is none.
+            Self::Replaced { .. } => Retry::After(kube_error::AFTER_CONFLICT),
         }
     }
 }
@@ -123,7 +124,11 @@ pub async fn status<K>(
     precondition: Precondition,
 ) -> Result<Option<K>, PatchError>
 where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+    K: Resource<DynamicType = ()>
+        + HasStatus<Status: Serialize + PartialEq>
+        + Clone
+        + DeserializeOwned
+        + Debug,
 {
     let Some(mut patch) = status_patch(old, new)? else { return Ok(None) };
     require(&mut patch, old, precondition);
@@ -148,8 +153,11 @@ pub async fn object<K>(
     precondition: Precondition,
 ) -> Result<Option<K>, PatchError>
 where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+    K: Resource<DynamicType = ()> + PartialEq + Clone + Serialize + DeserializeOwned + Debug,
 {
+    if old == new {
+        return Ok(None);
+    }
     let Some(mut patch) = merge_patch(&own_fields(old)?, &own_fields(new)?) else { return Ok(None) };
     require(&mut patch, old, precondition);
     send(api, old, patch).await.map(Some)
@@ -246,13 +254,21 @@ pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The patch of the `status` member alone.
+/// The patch of the `status` member alone. Most reconciles change nothing, so statuses are compared before they are
+/// turned into JSON.
 fn status_patch<K>(old: &K, new: &K) -> Result<Option<Value>, PatchError>
 where
-    K: Resource<DynamicType = ()> + Serialize,
+    K: Resource<DynamicType = ()> + HasStatus<Status: Serialize + PartialEq>,
 {
-    let status = |value: Value| json!({ "status": value.get("status").cloned().unwrap_or(Value::Null) });
-    Ok(merge_patch(&status(to_json(old)?), &status(to_json(new)?)))
+    if old.status() == new.status() {
+        return Ok(None);
+    }
+    let status = |object: &K| -> Result<Value, PatchError> {
+        let status = serde_json::to_value(object.status())
+            .map_err(|source| PatchError::Serialise { object: named(object), source })?;
+        Ok(json!({ "status": status }))
+    };
+    Ok(merge_patch(&status(old)?, &status(new)?))
 }
 
 /// The members that [`object`] may change.
@@ -332,7 +348,7 @@ fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Node;
+    use nephele_api::core::Machine;
     use proptest::{collection, prelude::*};
 
     use super::*;
@@ -395,28 +411,28 @@ mod tests {
         assert_eq!(merge_patch(&old, &new), Some(json!({ "b": { "c": 3 }, "gone": null, "added": true })));
     }
 
-    fn node(status: &Value) -> Node {
+    fn machine(status: &Value) -> Machine {
         serde_json::from_value(json!({
-            "metadata": { "name": "n", "resourceVersion": "7", "uid": "u", "labels": { "a": "b" } },
-            "spec": { "podCIDR": "10.0.0.0/24" },
+            "metadata": { "name": "m", "resourceVersion": "7", "uid": "u", "labels": { "a": "b" } },
+            "spec": { "version": "v1.36.0" },
             "status": status,
         }))
-        .expect("a node")
+        .expect("a machine")
     }
 
     #[test]
     fn a_status_patch_holds_nothing_but_status() {
-        let mut new = node(&json!({ "phase": "Running" }));
+        let mut new = machine(&json!({ "phase": "Running" }));
         new.metadata.labels = None;
-        let old = node(&json!({ "phase": "Pending" }));
+        let old = machine(&json!({ "phase": "Pending" }));
         let patch = status_patch(&old, &new).expect("serialises");
         assert_eq!(patch, Some(json!({ "status": { "phase": "Running" } })));
     }
 
     #[test]
     fn an_object_patch_leaves_status_and_server_fields_alone() {
-        let old = node(&json!({ "phase": "Pending" }));
-        let mut new = node(&json!({ "phase": "Running" }));
+        let old = machine(&json!({ "phase": "Pending" }));
+        let mut new = machine(&json!({ "phase": "Running" }));
         new.metadata.resource_version = Some("9".into());
         new.metadata.finalizers = Some(vec!["f".into()]);
         let patch = merge_patch(&own_fields(&old).expect("old"), &own_fields(&new).expect("new"));
@@ -426,9 +442,9 @@ mod tests {
     #[test]
     fn the_precondition_is_the_version_the_change_was_computed_from() {
         let mut patch = json!({ "status": { "phase": "Running" } });
-        require(&mut patch, &node(&json!({})), Precondition::None);
+        require(&mut patch, &machine(&json!({})), Precondition::None);
         assert_eq!(patch, json!({ "status": { "phase": "Running" } }));
-        require(&mut patch, &node(&json!({})), Precondition::ResourceVersion);
+        require(&mut patch, &machine(&json!({})), Precondition::ResourceVersion);
         assert_eq!(
             patch,
             json!({ "status": { "phase": "Running" }, "metadata": { "resourceVersion": "7" } })

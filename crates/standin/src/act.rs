@@ -9,6 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::PostParams;
+use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
 use nephele_api::infrastructure;
@@ -161,7 +162,7 @@ impl Actor<'_> {
     pub(crate) async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + Serialize + DeserializeOwned,
+        K: PartialEq + Clone + Debug + Serialize + DeserializeOwned,
     {
         // A merge patch replaces lists, such as owner references, as a whole.
         let patched = patch::object(&self.api(), old, new, Precondition::ResourceVersion).await;
@@ -171,7 +172,7 @@ impl Actor<'_> {
     async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + Serialize + DeserializeOwned,
+        K: HasStatus<Status: Serialize + PartialEq> + Clone + Debug + DeserializeOwned,
     {
         patch::status(&self.api(), old, new, Precondition::None).await.map(drop).map_err(ActError::Patch)
     }

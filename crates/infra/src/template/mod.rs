@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kube::core::NamespaceResourceScope;
+use kube::core::object::HasStatus;
 use kube::{Resource, ResourceExt as _};
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
@@ -24,6 +25,7 @@ use crate::report::{self, StatusError};
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status: Serialize + PartialEq>
     + Clone
     + Debug
     + Serialize

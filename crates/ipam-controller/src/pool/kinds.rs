@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
+use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt};
 use nephele_api::ipam::PoolKind;
 use nephele_api::ipam::v1alpha2::{
@@ -25,7 +26,16 @@ pub(crate) enum PoolSpec {
 
 /// An object of one of the four kinds.
 pub(crate) trait PoolObject:
-    Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
+    Resource<DynamicType = ()>
+    + HasStatus<Status: Serialize + PartialEq>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + PartialEq
+    + Send
+    + Sync
+    + 'static
 {
     /// The kind.
     const KIND: PoolKind;
