@@ -12,7 +12,8 @@ use kube::runtime::{
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
 use nephele_kit::{
-    Clock, Gone, Outcome, ReconcileError, Retry, RunError, Runner, Services, chain, kube_category, kube_retry,
+    Clock, Gone, Listed, Outcome, ReconcileError, Retry, RunError, Runner, Services, chain, kube_category,
+    kube_retry,
 };
 use nephele_runtime_sdk::{
     client::{
@@ -71,6 +72,7 @@ pub fn start(
         Arc::clone(&reconciler),
         hooks.clone(),
         runner.store(),
+        runner.listed(),
         runner.gone().boxed(),
         warm_up,
         Arc::clone(&services.clock),
@@ -141,11 +143,12 @@ async fn prepare(
     reconciler: Arc<Reconciler<Registered>>,
     hooks: CloudHooks,
     store: Store<CloudExtensionConfig>,
+    listed: Listed,
     mut gone: BoxStream<'static, Gone<CloudExtensionConfig>>,
     settings: WarmUpSettings,
     clock: Clock,
 ) {
-    if store.wait_until_ready().await.is_err() {
+    if !listed.wait().await {
         // The controller has ended.
         return;
     }

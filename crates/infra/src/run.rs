@@ -17,7 +17,9 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
 use nephele_fault::is_of_addresses;
-use nephele_kit::{Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped};
+use nephele_kit::{
+    Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped, when_woken,
+};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -187,7 +189,7 @@ pub fn run(
             sweep::clusters_without_cluster(Arc::clone(&context), runner.store()),
             sweep::clusters(Arc::clone(&context), scope.clone(), runner.store(), runner.gone()),
         );
-        let sweep_clusters = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
+        let sweep_clusters = when_woken(shutdown.clone().run_until_cancelled_owned(sweep));
         let runner = wake_clusters(runner, &context);
         let (for_clusters, store, reserved, filtered) =
             (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
@@ -209,7 +211,7 @@ pub fn run(
             machine_concurrency,
         );
         let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
-        let sweep_machines = shutdown.clone().run_until_cancelled_owned(sweep).map(drop);
+        let sweep_machines = when_woken(shutdown.clone().run_until_cancelled_owned(sweep));
         let runner = wake_machines(runner, &context);
         let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
         let reconcile = move |object| {
@@ -270,7 +272,7 @@ pub fn run(
             cluster_concurrency,
         );
         let gone = fault::forget(Arc::clone(&context), runner.store(), runner.gone());
-        let forget_faults = shutdown.clone().run_until_cancelled_owned(gone).map(drop);
+        let forget_faults = when_woken(shutdown.clone().run_until_cancelled_owned(gone));
         let runner = wake_faults(runner, &context);
         let for_faults = Arc::clone(&context);
         let run_faults = runner

@@ -16,7 +16,7 @@ use nephele_api::ipam::v1alpha2::{
     self, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
 };
 use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
-use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, chain, paused, scoped};
+use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -107,6 +107,7 @@ pub fn run(
             filter.watch_config(),
             concurrency.saturating_add(LOOKS),
         );
+        let listed_claims = runner.listed();
         let context = Arc::new(Context {
             client: client.clone(),
             clock: services.clock.clone(),
@@ -135,10 +136,9 @@ pub fn run(
             let gate = services.readiness.gate("cache IPAddress");
             let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
             let api = Api::<IPAddress>::all(client.clone());
-            follows.push(
-            async move { address::follow(api, &context.pools, &context.queue, gate, sender, shutdown).await }
-                .boxed(),
-        );
+            follows.push(when_woken(async move {
+                address::follow(api, &context.pools, &context.queue, gate, sender, shutdown).await;
+            }));
         }
         macro_rules! follow_pools {
         ($($kind:ty),*) => {$({
@@ -146,7 +146,7 @@ pub fn run(
             listed.push(receiver);
             let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
             let api = <$kind as PoolObject>::api(client.clone(), namespace);
-            follows.push(pool::follow(Arc::clone(&context), api, gate, sender, shutdown.clone()).boxed());
+            follows.push(when_woken(pool::follow(Arc::clone(&context), api, gate, sender, shutdown.clone())));
         })*};
     }
         follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
@@ -155,7 +155,7 @@ pub fn run(
         listed.push(receiver);
         let run_faults =
             fault::follow(Arc::clone(&context), services.clone(), concurrency, sender, shutdown.clone());
-        let run_faults = run_faults.map(|result| result.map_err(Error::Fault)).boxed();
+        let run_faults = when_woken(run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 
         let for_claims = Arc::clone(&context);
@@ -179,16 +179,15 @@ pub fn run(
             run.await.map_err(Error::Claim)
         };
         let note_listed = async {
-            let ready = shutdown.run_until_cancelled(context.claims.wait_until_ready()).await;
-            if let Some(Ok(())) = ready {
+            if shutdown.run_until_cancelled(listed_claims.wait()).await == Some(true) {
                 context.claims_listed.store(true, Ordering::Release);
             }
         };
         let rest = join(
-            join(follow_clusters, serve_lists),
+            join(follow_clusters, when_woken(serve_lists)),
             join(
                 join_all(follows),
-                join(note_listed, wake_by_clusters(&context, clusters.clone(), &shutdown)),
+                join(note_listed, when_woken(wake_by_clusters(&context, clusters.clone(), &shutdown))),
             ),
         );
         try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)

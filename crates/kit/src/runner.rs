@@ -24,11 +24,13 @@ use crate::{
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
     gone::{Departures, Gone},
+    listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
     readiness::Gate,
     services::Services,
     watch::{Cache, Change, followed, reference},
+    when_woken::when_woken,
     work_queue::WorkQueue,
 };
 
@@ -54,6 +56,7 @@ where
     name: &'static str,
     controller: Controller<K>,
     store: Store<K>,
+    listed: Listed,
     services: Services,
     concurrency: NonZeroU16,
     failures: Arc<Failures>,
@@ -80,7 +83,7 @@ where
         concurrency: NonZeroU16,
     ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
-        let (store, changes) = followed(api, config, &services.metrics);
+        let (store, listed, changes) = followed(api, config, &services.metrics);
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
@@ -110,6 +113,7 @@ where
             name,
             controller: Controller::for_shared_stream(applied, store.clone()),
             store,
+            listed,
             services: services.clone(),
             concurrency,
             failures,
@@ -135,6 +139,12 @@ where
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.store.clone()
+    }
+
+    /// Whether the store has had its first list.
+    #[must_use]
+    pub fn listed(&self) -> Listed {
+        self.listed.clone()
     }
 
     /// Reconciles the objects that `mapper` returns whenever an object of the cache was created, changed or
@@ -192,7 +202,20 @@ where
     /// # Errors
     ///
     /// When the controller ends before `shutdown`.
-    pub async fn run<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
+    pub fn run<F, Fut, E>(
+        self,
+        reconcile: F,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = Result<(), RunError>> + Send + 'static
+    where
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: ReconcileError,
+    {
+        when_woken(self.run_parts(reconcile, shutdown))
+    }
+
+    async fn run_parts<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
@@ -201,7 +224,8 @@ where
         let Self {
             name,
             controller,
-            store,
+            store: _,
+            listed,
             services,
             concurrency,
             failures,
@@ -227,7 +251,7 @@ where
             .with_config(controller::Config::default().concurrency(concurrency.get()))
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
-                |object, round: Arc<Round<K, F>>| round.visit(object).map(Ok::<_, Infallible>),
+                |object, round: Arc<Round<K, F>>| when_woken(round.visit(object)).map(Ok::<_, Infallible>),
                 |_, never: &Infallible, _| match *never {},
                 round,
             );
@@ -244,14 +268,14 @@ where
             future::ready(())
         });
         let open = async {
-            if store.wait_until_ready().await.is_ok() {
+            if listed.clone().wait().await {
                 gate.open();
             }
         };
         // Before the first list no reconcile is in flight, and kube-runtime does not notice the shutdown.
         let asked_before_the_first_list = async {
             shutdown.cancelled().await;
-            if store.wait_until_ready().now_or_never().is_some() {
+            if listed.already() {
                 future::pending::<()>().await;
             }
         };

@@ -16,7 +16,13 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::{metrics::Metrics, services::Services, watch_failure::watch_failed};
+use crate::{
+    listed::{Listed, Listing},
+    metrics::Metrics,
+    services::Services,
+    watch_failure::watch_failed,
+    when_woken::when_woken,
+};
 
 /// The annotation with a copy of the object, which `kubectl apply` writes.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -54,12 +60,13 @@ pub fn trim<K: Resource>(object: &mut K) {
 /// them. Cheap to clone.
 pub struct Cache<K: Resource<DynamicType = ()> + Clone + 'static> {
     store: Store<K>,
+    listed: Listed,
     touched: broadcast::Sender<Arc<K>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), touched: self.touched.clone() }
+        Self { store: self.store.clone(), listed: self.listed.clone(), touched: self.touched.clone() }
     }
 }
 
@@ -78,9 +85,9 @@ where
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (touched, _) = broadcast::channel(TOUCHED_BACKLOG);
-        let (store, changes) = followed(api, config, &services.metrics);
+        let (store, listed, changes) = followed(api, config, &services.metrics);
         let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
-        let cache = Self { store: store.clone(), touched: touched.clone() };
+        let cache = Self { store: store.clone(), listed, touched: touched.clone() };
         let follow = async move {
             let mut changes = std::pin::pin!(changes);
             while let Some(change) = shutdown.run_until_cancelled(changes.next()).await.flatten() {
@@ -93,7 +100,7 @@ where
                 }
             }
         };
-        (cache, follow)
+        (cache, when_woken(follow))
     }
 
     /// The object of this name, if it exists.
@@ -110,7 +117,7 @@ where
 
     /// Waits for the first list. False if the watch ended before it, on shutdown.
     pub async fn ready(&self) -> bool {
-        self.store.wait_until_ready().await.is_ok()
+        self.listed.clone().wait().await
     }
 
     /// Every object that was created, changed or deleted, after the cache has the change. A subscriber that lags behind by
@@ -147,7 +154,8 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// A store of trimmed objects, and the stream of its changes. The store is updated only while the stream is read.
+/// A store of trimmed objects, whether it was filled, and the stream of its changes. The store is updated only while the
+/// stream is read.
 ///
 /// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
 /// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken
@@ -156,11 +164,12 @@ pub(crate) fn followed<K>(
     api: Api<K>,
     config: watcher::Config,
     metrics: &Metrics,
-) -> (Store<K>, impl Stream<Item = Change<K>> + Send + 'static)
+) -> (Store<K>, Listed, impl Stream<Item = Change<K>> + Send + 'static)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store::<K>();
+    let (listing, listed) = Listing::start();
     let errors = metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
     let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
@@ -173,6 +182,7 @@ where
             Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(Arc::new(object))),
             Ok(watcher::Event::InitDone) => {
                 debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
+                listing.finished();
                 let mut gone = std::mem::take(&mut before);
                 gone.retain(|object: &Arc<K>| reader.get(&reference(&**object)).is_none());
                 Some(Change::Listed { gone })
@@ -190,7 +200,7 @@ where
         };
         std::future::ready(change)
     });
-    (store, changes)
+    (store, listed, changes)
 }
 
 /// The reference of an object, as a controller's queue uses it.

@@ -340,9 +340,9 @@ pub(crate) async fn follow(
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let config = watcher::Config::default();
     let runner = Runner::<Fault>::new("addressfault", &services, api, config, concurrency);
-    let (store, gone) = (runner.store(), runner.gone());
+    let (store, listed_faults, gone) = (runner.store(), runner.listed(), runner.gone());
     let put_all = async {
-        if store.wait_until_ready().await.is_ok() {
+        if listed_faults.wait().await {
             let all = store.state();
             let ours = all.iter().filter(|object| {
                 is_of_addresses(&object.spec)
