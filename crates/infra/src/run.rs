@@ -284,15 +284,9 @@ pub fn run(
             future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
         let follow = future::join4(follow, follow_machine_pools, follow_pool_machines, follow_faults);
         let follow = future::join4(follow, sweep_clusters, sweep_machines, forget_faults).map(|_| Ok(()));
-        // Boxed: each join moves its parts, and in a build without optimisation all copies are on the stack at once.
-        let run = future::try_join4(
-            run_clusters.boxed(),
-            run_machines.boxed(),
-            run_machine_pools.boxed(),
-            follow.boxed(),
-        );
-        let run = future::try_join4(run, run_templates.boxed(), run_clouds.boxed(), run_faults.boxed());
-        future::try_join(run.boxed(), run_cluster_faults).await.map(drop)
+        let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
+        let run = future::try_join4(run, run_templates, run_clouds, run_faults);
+        future::try_join(run, run_cluster_faults).await.map(drop)
     })
 }
 

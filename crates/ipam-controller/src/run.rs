@@ -16,9 +16,10 @@ use nephele_api::ipam::v1alpha2::{
     self, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
 };
 use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
-use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken};
+use nephele_kit::{
+    Cache, Listing, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken,
+};
 use thiserror::Error;
-use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -131,30 +132,30 @@ pub fn run(
         let mut listed = Vec::new();
         let mut follows = Vec::new();
         {
-            let (sender, receiver) = watch::channel(false);
-            listed.push(receiver);
+            let (first_list, told) = Listing::start();
+            listed.push(told);
             let gate = services.readiness.gate("cache IPAddress");
             let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
             let api = Api::<IPAddress>::all(client.clone());
             follows.push(when_woken(async move {
-                address::follow(api, &context.pools, &context.queue, gate, sender, shutdown).await;
+                address::follow(api, &context.pools, &context.queue, gate, first_list, shutdown).await;
             }));
         }
         macro_rules! follow_pools {
         ($($kind:ty),*) => {$({
-            let (sender, receiver) = watch::channel(false);
-            listed.push(receiver);
+            let (first_list, told) = Listing::start();
+            listed.push(told);
             let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
             let api = <$kind as PoolObject>::api(client.clone(), namespace);
-            follows.push(when_woken(pool::follow(Arc::clone(&context), api, gate, sender, shutdown.clone())));
+            follows.push(when_woken(pool::follow(Arc::clone(&context), api, gate, first_list, shutdown.clone())));
         })*};
     }
         follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
         // No claim is served past a Fault.
-        let (sender, receiver) = watch::channel(false);
-        listed.push(receiver);
+        let (first_list, told) = Listing::start();
+        listed.push(told);
         let run_faults =
-            fault::follow(Arc::clone(&context), services.clone(), concurrency, sender, shutdown.clone());
+            fault::follow(Arc::clone(&context), services.clone(), concurrency, first_list, shutdown.clone());
         let run_faults = when_woken(run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 
@@ -162,8 +163,8 @@ pub fn run(
         let run_claims = async {
             // A claim that is reconciled before its pool is known would report that the pool does not exist.
             let all_listed = async {
-                for listed in &mut listed {
-                    if listed.wait_for(|listed| *listed).await.is_err() {
+                for listed in listed {
+                    if !listed.wait().await {
                         return false;
                     }
                 }

@@ -50,7 +50,7 @@ pub use filter::{WATCH_FILTER_LABEL, WatchFilter, watch_filter_label};
 pub use gone::Gone;
 pub use kube_error::{category as kube_category, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};
-pub use listed::Listed;
+pub use listed::{Listed, Listing};
 pub use metrics::{Metrics, registered};
 pub use nephele_error_chain::chain;
 pub use outcome::{Outcome, ReconcileError, Retry};

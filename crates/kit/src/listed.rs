@@ -1,8 +1,8 @@
-//! Whether a store has had its first list.
+//! Whether the first list of a watch is complete.
 
 use tokio::sync::watch;
 
-/// Tells any number of readers that a store has had its first list.
+/// Tells any number of readers that the first list of a watch is complete.
 ///
 /// `Store::wait_until_ready` of kube-runtime keeps the waker of the reader that was polled last, and wakes no other.
 #[derive(Clone, Debug)]
@@ -14,24 +14,28 @@ impl Listed {
         self.0.wait_for(|listed| *listed).await.is_ok()
     }
 
-    /// Whether the store has had its first list by now.
+    /// Whether the first list is complete by now.
     #[must_use]
     pub fn already(&self) -> bool {
         *self.0.borrow()
     }
 }
 
-/// The writer of a [`Listed`].
-pub(crate) struct Listing(watch::Sender<bool>);
+/// The first list of a watch, as its writer has it.
+#[derive(Debug)]
+pub struct Listing(watch::Sender<bool>);
 
 impl Listing {
-    pub(crate) fn start() -> (Self, Listed) {
+    /// A list that is not complete, and what its readers wait for.
+    #[must_use]
+    pub fn start() -> (Self, Listed) {
         let (sender, receiver) = watch::channel(false);
         (Self(sender), Listed(receiver))
     }
 
-    pub(crate) fn finished(&self) {
-        self.0.send_replace(true);
+    /// Tells the readers that the list is complete. Returns whether they had been told before.
+    pub fn finished(&self) -> bool {
+        self.0.send_replace(true)
     }
 }
 
@@ -47,9 +51,9 @@ mod tests {
         assert!(!listed.already());
         let readers = (0..3).map(|_| tokio::spawn(listed.clone().wait())).collect::<Vec<_>>();
         tokio::task::yield_now().await;
-        listing.finished();
+        let before = [listing.finished(), listing.finished()];
         let told = join_all(readers).await.into_iter().map(Result::unwrap).collect::<Vec<_>>();
-        assert_eq!((told, listed.already()), (vec![true; 3], true));
+        assert_eq!((told, listed.already(), before), (vec![true; 3], true, [false, true]));
     }
 
     #[tokio::test]

@@ -141,7 +141,7 @@ where
         self.store.clone()
     }
 
-    /// Whether the store has had its first list.
+    /// Whether the store has its first list.
     #[must_use]
     pub fn listed(&self) -> Listed {
         self.listed.clone()

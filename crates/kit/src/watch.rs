@@ -154,8 +154,8 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// A store of trimmed objects, whether it was filled, and the stream of its changes. The store is updated only while the
-/// stream is read.
+/// A store of trimmed objects, whether it has its first list, and the stream of its changes. The store is updated only
+/// while the stream is read.
 ///
 /// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
 /// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken

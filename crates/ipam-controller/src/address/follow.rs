@@ -5,21 +5,20 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_ipam::Owner;
-use nephele_kit::{Gate, trim, watch_failed};
-use tokio::sync::watch;
+use nephele_kit::{Gate, Listing, trim, watch_failed};
 use tokio_util::sync::CancellationToken;
 
 use super::Record;
 use crate::claim_queue::ClaimQueue;
 use crate::pool::Pools;
 
-/// Watches until `shutdown`; sets `listed` after the first list.
+/// Watches until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow(
     api: Api<IPAddress>,
     pools: &Pools,
     claims: &ClaimQueue,
     gate: Gate,
-    listed: watch::Sender<bool>,
+    first_list: Listing,
     shutdown: CancellationToken,
 ) {
     let events = watcher(api, watcher::Config::default()).default_backoff().map_ok(|event| event);
@@ -49,13 +48,12 @@ pub(crate) async fn follow(
             }
             Ok(watcher::Event::Init) => {}
             Ok(watcher::Event::InitDone) => {
-                if *listed.borrow() {
+                gate.open();
+                if first_list.finished() {
                     for pool in pools.all() {
                         pool.relisted();
                     }
                 }
-                gate.open();
-                listed.send_replace(true);
             }
             Err(error) => watch_failed("IPAddress", &error),
         }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
+use futures::{Stream, StreamExt as _, future, stream};
 use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -33,12 +33,12 @@ use nephele_engine::Seed;
 use nephele_fault::{cluster, differs_in_numbers_only, is_of_addresses};
 use nephele_ipam::Owner;
 use nephele_kit::{
-    Cache, Gone, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner, Services,
-    chain, patch, paused, scoped,
+    Cache, Gone, Listing, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner,
+    Services, chain, patch, paused, scoped, when_woken,
 };
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
@@ -319,17 +319,17 @@ async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome,
     }))
 }
 
-/// Follows the Faults of a namespace, or of all, until `shutdown`. Sets `listed` when claims can be served: when all Faults are
-/// known, or when the management API does not have the kind. Then it waits for the kind.
+/// Follows the Faults of a namespace, or of all, until `shutdown`. Tells the readers of `first_list` when claims can be
+/// served: when all Faults are known, or when the management API does not have the kind. Then it waits for the kind.
 pub(crate) async fn follow(
     context: Arc<Context>,
     services: Services,
     concurrency: NonZeroU16,
-    listed: watch::Sender<bool>,
+    first_list: Listing,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let told = || {
-        if !listed.send_replace(true) {
+        if !first_list.finished() {
             info!("No Faults of addresses are carried out until their kind is installed");
         }
     };
@@ -340,9 +340,9 @@ pub(crate) async fn follow(
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let config = watcher::Config::default();
     let runner = Runner::<Fault>::new("addressfault", &services, api, config, concurrency);
-    let (store, listed_faults, gone) = (runner.store(), runner.listed(), runner.gone());
+    let (store, listed, gone) = (runner.store(), runner.listed(), runner.gone());
     let put_all = async {
-        if listed_faults.wait().await {
+        if listed.wait().await {
             let all = store.state();
             let ours = all.iter().filter(|object| {
                 is_of_addresses(&object.spec)
@@ -350,7 +350,7 @@ pub(crate) async fn follow(
                     && !is_being_restored(&object.metadata)
             });
             ours.for_each(|object| drop(context.put_fault(object, context.now())));
-            listed.send_replace(true);
+            first_list.finished();
         }
     };
     let forget = forget(&context, &store, gone);
@@ -359,8 +359,7 @@ pub(crate) async fn follow(
     let run = runner
         .reconcile_on(Faults::listen(Arc::clone(&context)))
         .run(move |object| reconcile(object, Arc::clone(&for_faults)), shutdown.clone());
-    // Boxed: the join moves its parts.
-    let run = future::try_join(run.boxed(), run_cluster_faults.boxed());
+    let run = future::try_join(run, when_woken(run_cluster_faults));
     future::join(run, rest).await.0.map(drop)
 }
 

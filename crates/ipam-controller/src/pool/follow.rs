@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use nephele_kit::{Gate, trim, watch_failed};
+use nephele_kit::{Gate, Listing, trim, watch_failed};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -21,12 +21,12 @@ use crate::context::Context;
 /// How long to wait before a task that panicked is started again.
 const AFTER_PANIC: Duration = Duration::from_secs(5);
 
-/// Watches the pools of one kind until `shutdown`; sets `listed` after the first list.
+/// Watches the pools of one kind until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow<K: PoolObject>(
     context: Arc<Context>,
     api: Api<K>,
     gate: Gate,
-    listed: watch::Sender<bool>,
+    first_list: Listing,
     shutdown: CancellationToken,
 ) {
     let events = watcher(api, watcher::Config::default()).default_backoff();
@@ -55,7 +55,7 @@ pub(crate) async fn follow<K: PoolObject>(
             Some(Ok(watcher::Event::InitDone)) => {
                 followed.retain(&listing);
                 gate.open();
-                listed.send_replace(true);
+                first_list.finished();
             }
             Some(Ok(watcher::Event::Apply(object))) => followed.applied(object),
             Some(Ok(watcher::Event::Delete(object))) => followed.gone(&object.key()),
