@@ -85,7 +85,7 @@ impl ReconcileError for StatusError {
 
 /// Writes the status of `reported` if it differs from that of `object`. An object that was deleted meanwhile needs none.
 ///
-/// The next manager reads these statuses, so a late write for an earlier object of the same name must not change them.
+/// The next manager reads these statuses, so a write is refused if another manager has written since.
 pub(crate) async fn write_status<K>(
     object: &K,
     reported: &K,

@@ -1,7 +1,7 @@
-//! Every write of a controller: JSON merge patches of the differences only, finalizers, deletion.
+//! Every write of a controller: patches, finalizers, deletion. No write changes a later object of the same name.
 //!
-//! Merge patches rather than server-side apply, because they do not change other writers' fields even without field
-//! managers.
+//! JSON merge patches of the differences rather than server-side apply, because they do not change other writers' fields
+//! even without field managers. A status has one writer, so a JSON patch may replace it as a whole.
 
 use std::fmt::Debug;
 
@@ -24,7 +24,7 @@ const OWN_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerRe
 /// The precondition of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// No precondition: the last writer wins, field by field.
+    /// The object still exists. The last writer wins, field by field; in a status, as a whole.
     None,
     /// The object still has the resource version of the old value; otherwise the write is refused with a conflict.
     /// Needed if the patch replaces a list that others write as well.
@@ -110,9 +110,7 @@ pub enum Deleted {
 
 /// Patches the status to that of `new`; `None` if both are equal, and then nothing is sent.
 ///
-/// The patch has no uid, because a kube-apiserver ignores it in the status of a custom resource. If it arrives late, it
-/// can change a later object of the same name. [`Precondition::ResourceVersion`] prevents that, which matters for a
-/// status that the next manager reads.
+/// The patch changes exactly this object, not a later one of the same name.
 ///
 /// # Errors
 ///
@@ -130,12 +128,28 @@ where
         + DeserializeOwned
         + Debug,
 {
-    let Some(mut patch) = status_patch(old, new)? else { return Ok(None) };
-    require(&mut patch, old, precondition);
-    api.patch_status(&old.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .map(Some)
-        .map_err(|source| PatchError::Request { verb: "patch the status of", object: named(old), source })
+    // Most reconciles change nothing, so statuses are compared before they become JSON.
+    if old.status() == new.status() {
+        return Ok(None);
+    }
+    let new_status = status_json(new)?;
+    let Some(mut difference) = merge_patch(&status_json(old)?, &new_status) else { return Ok(None) };
+    let patch = match precondition {
+        Precondition::None => Patch::Json(replacement(old, &new_status)?),
+        Precondition::ResourceVersion => {
+            require(&mut difference, old, precondition);
+            Patch::Merge(difference)
+        }
+    };
+    let patched = api.patch_status(&old.name_any(), &PatchParams::default(), &patch).await;
+    patched.map(Some).map_err(|source| {
+        let object = named(old);
+        if precondition == Precondition::None && fails_test(&source) {
+            PatchError::Replaced { object }
+        } else {
+            PatchError::Request { verb: "patch the status of", object, source }
+        }
+    })
 }
 
 /// Patches everything but the status (spec, labels, annotations, finalizers, owner references) to that of `new`;
@@ -254,21 +268,30 @@ pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The patch of the `status` member alone. Most reconciles change nothing, so statuses are compared before they are
-/// turned into JSON.
-fn status_patch<K>(old: &K, new: &K) -> Result<Option<Value>, PatchError>
+/// The `status` member alone.
+fn status_json<K>(object: &K) -> Result<Value, PatchError>
 where
-    K: Resource<DynamicType = ()> + HasStatus<Status: Serialize + PartialEq>,
+    K: Resource<DynamicType = ()> + HasStatus<Status: Serialize>,
 {
-    if old.status() == new.status() {
-        return Ok(None);
-    }
-    let status = |object: &K| -> Result<Value, PatchError> {
-        let status = serde_json::to_value(object.status())
-            .map_err(|source| PatchError::Serialise { object: named(object), source })?;
-        Ok(json!({ "status": status }))
+    let status = serde_json::to_value(object.status())
+        .map_err(|source| PatchError::Serialise { object: named(object), source })?;
+    Ok(json!({ "status": status }))
+}
+
+/// The JSON patch (RFC 6902) that replaces the status of exactly this object. In a merge patch of the status of a custom
+/// resource, a kube-apiserver ignores the uid.
+fn replacement<K, P>(object: &K, status: &Value) -> Result<P, PatchError>
+where
+    K: Resource<DynamicType = ()>,
+    P: DeserializeOwned,
+{
+    let test = object.uid().map(|uid| json!({ "op": "test", "path": "/metadata/uid", "value": uid }));
+    let change = match &status["status"] {
+        Value::Null => json!({ "op": "remove", "path": "/status" }),
+        status => json!({ "op": "add", "path": "/status", "value": status }),
     };
-    Ok(merge_patch(&status(old)?, &status(new)?))
+    serde_json::from_value(test.into_iter().chain([change]).collect())
+        .map_err(|source| PatchError::Serialise { object: named(object), source })
 }
 
 /// The members that [`object`] may change.
@@ -320,6 +343,13 @@ fn refuses_uid(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
+}
+
+/// Whether the `test` of a JSON patch failed. A kube-apiserver answers that with the code of an invalid object, but names
+/// no field.
+fn fails_test(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
 
 /// Adds the resource version of `object` to the patch as a precondition, if required.
@@ -425,8 +455,17 @@ mod tests {
         let mut new = machine(&json!({ "phase": "Running" }));
         new.metadata.labels = None;
         let old = machine(&json!({ "phase": "Pending" }));
-        let patch = status_patch(&old, &new).expect("serialises");
+        let (old_status, new_status) = (status_json(&old).expect("old"), status_json(&new).expect("new"));
+        let patch = merge_patch(&old_status, &new_status);
         assert_eq!(patch, Some(json!({ "status": { "phase": "Running" } })));
+        let replacement: Value = replacement(&old, &new_status).expect("serialises");
+        assert_eq!(
+            replacement,
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": "u" },
+                { "op": "add", "path": "/status", "value": { "phase": "Running" } },
+            ])
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Writes to an API server in this process.
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use nephele_api::core::{Machine, MachineStatus};
 use nephele_kit::{Deleted, PatchError, Precondition, ReconcileError, Retry, patch};
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, objects};
 use serde_json::json;
 
 async fn with_config_map(api: &ManagementApi) -> ConfigMap {
@@ -84,6 +85,25 @@ async fn a_patch_never_changes_a_later_object_of_the_same_name() {
     assert!(error.is_not_found(), "{error:?}");
     assert!(conflict(&error), "{error:?}");
     assert_eq!(management.get::<ConfigMap>("c").await, later);
+}
+
+#[tokio::test]
+async fn a_status_patch_never_changes_a_later_object_of_the_same_name() {
+    let management = ManagementApi::start();
+    let api = management.api::<Machine>();
+    let earlier = management.create(&objects::worker("c", "m")).await;
+    let mut wanted = earlier.clone();
+    wanted.status = Some(MachineStatus { phase: "Running".into(), ..MachineStatus::default() });
+    let written = patch::status(&api, &earlier, &wanted, Precondition::None).await.expect("patched");
+    assert_eq!(written.expect("changed").status, wanted.status);
+    patch::delete(&api, &earlier).await.expect("deleted");
+    let later = management.create(&objects::worker("c", "m")).await;
+    for precondition in [Precondition::None, Precondition::ResourceVersion] {
+        let refused = patch::status(&api, &earlier, &wanted, precondition).await;
+        let error = refused.expect_err("the wrong object");
+        assert!(conflict(&error), "{precondition:?}: {error:?}");
+        assert_eq!(management.get::<Machine>("m").await, later, "{precondition:?}");
+    }
 }
 
 #[tokio::test]
