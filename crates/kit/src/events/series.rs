@@ -16,6 +16,9 @@ const SERIES_ENDS_AFTER: SignedDuration = SignedDuration::from_mins(6);
 /// The most series in memory: 4,096 of about 100 bytes are 400 KiB. Beyond that, the series that was not repeated for
 /// the longest time is forgotten; its next Event starts a new series.
 const SERIES_MAX: usize = 4096;
+/// Ended series are forgotten when the log holds this many, or twice as many as were left the last time. So the work for
+/// each new series is constant on average, and the log holds at most twice the series that ever ran together.
+const SWEPT_MIN: usize = 64;
 
 /// What to write for an Event.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(super) enum Say {
 #[derive(Debug, Default)]
 pub(super) struct SeriesLog {
     running: HashMap<u64, Series>,
+    /// How many series may be there before ended ones are looked for.
+    swept_at: usize,
     last_serial: i128,
 }
 
@@ -71,7 +76,7 @@ impl SeriesLog {
     }
 
     fn make_room(&mut self, now: Timestamp) {
-        if self.running.len() < SERIES_MAX {
+        if self.running.len() < self.swept_at {
             return;
         }
         self.running.retain(|_, series| now.duration_since(series.last_seen) < SERIES_ENDS_AFTER);
@@ -81,6 +86,7 @@ impl SeriesLog {
         {
             self.running.remove(&oldest);
         }
+        self.swept_at = (2 * self.running.len()).clamp(SWEPT_MIN, SERIES_MAX);
     }
 
     /// The object's name and a serial number: the time, or one more than the last number if the clock stands still.
@@ -102,6 +108,7 @@ fn key(event: &Event) -> u64 {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ObjectReference;
+    use proptest::{collection, prelude::*};
 
     use super::*;
     use crate::events::Severity;
@@ -156,6 +163,24 @@ mod tests {
         let mut log = SeriesLog::default();
         first(&log.note(at(0), &event("m", "broken")));
         first(&log.note(at(360), &event("m", "broken")));
+    }
+
+    proptest! {
+        #[test]
+        fn the_log_holds_at_most_twice_the_series_that_ever_ran_together(
+            steps in collection::vec((prop_oneof![9 => Just(0), 1 => 1..8i64], 0..500u32), 1..1000),
+        ) {
+            let (mut log, mut last_seen, mut now) = (SeriesLog::default(), HashMap::new(), 0);
+            let mut most = 0;
+            for (minutes, object) in steps {
+                now += minutes * 60;
+                let said = log.note(at(now), &event(&object.to_string(), "broken"));
+                let runs = last_seen.insert(object, now).is_some_and(|seen| now - seen < 360);
+                prop_assert_eq!(runs, !matches!(said, Say::First { .. }));
+                most = most.max(last_seen.values().filter(|seen| now - **seen < 360).count());
+                prop_assert!(log.running.len() <= SWEPT_MIN.max(2 * most), "at most {most} ran together");
+            }
+        }
     }
 
     #[test]
