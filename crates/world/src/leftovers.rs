@@ -12,7 +12,7 @@ use crate::slope;
 /// Rounds after which the bounded logs are full: the cloud's journal is the largest, with 4,096 records.
 const LOGS_ARE_FULL: usize = 60;
 /// The bytes that a cluster may leave behind when the logs are full.
-const LEFT_MAX: f64 = 1024.0;
+const LEFT_MAX: f64 = 512.0;
 /// And before: a cluster with three machines fills 24 to 27 KiB of the logs.
 const LEFT_IN_LOGS_MAX: f64 = 32.0 * 1024.0;
 /// The allocator counts what lies in the caches of threads as allocated, which varies by 100 KiB between rounds.
