@@ -382,6 +382,9 @@ impl Cluster {
         if self.came_back {
             // Kept objects may show software that the machine ran before.
             self.on_changed(machine);
+            if stage == Stage::Node {
+                self.renew_skewed(name, at);
+            }
         }
         if self.came_back || !machine.wrong.is_empty() {
             // Kept objects may show what was wrong with it before.

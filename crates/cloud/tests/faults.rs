@@ -24,6 +24,19 @@ pub(crate) fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
     cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
 }
 
+/// How many hours ago the heartbeat of a Node's condition Ready was, and the renewal of its Lease.
+pub(crate) async fn hours(http: &mut Http, node: &str) -> (i64, i64) {
+    let (_, lease) = http.get(&format!("{LEASES}/{node}")).await.unwrap();
+    let (_, node) = http.get(&format!("/api/v1/nodes/{node}")).await.unwrap();
+    let ago = |at: &Value| {
+        let at: Timestamp = at.as_str().expect("a time").parse().expect("a time");
+        (Timestamp::now().duration_since(at).as_secs_f64() / 3600.0).round() as i64
+    };
+    (ago(&node["status"]["conditions"][3]["lastHeartbeatTime"]), ago(&lease["spec"]["renewTime"]))
+}
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
 fn ready(node: &Value) -> (String, Vec<String>) {
     let conditions = node["status"]["conditions"].as_array().expect("a list");
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready").expect("a condition");
@@ -290,25 +303,14 @@ async fn heartbeats_and_lease_of_a_machine_have_the_time_of_its_clock() {
     let cloud = &world.cloud;
     support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
     let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
-    // How many seconds ago the heartbeat of the condition Ready and the Lease were, by hours.
-    let mut hours = async || {
-        let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
-        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/one";
-        let (_, lease) = http.get(lease).await.unwrap();
-        let ago = |at: &Value| {
-            let at: Timestamp = at.as_str().expect("a time").parse().expect("a time");
-            (Timestamp::now().duration_since(at).as_secs_f64() / 3600.0).round() as i64
-        };
-        (ago(&node["status"]["conditions"][3]["lastHeartbeatTime"]), ago(&lease["spec"]["renewTime"]))
-    };
     let two_hours = Duration::from_secs(7_200);
-    assert_eq!(hours().await, (0, 0));
+    assert_eq!(hours(&mut http, "one").await, (0, 0));
     put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Behind(two_hours)));
-    assert_eq!(hours().await, (2, 2));
+    assert_eq!(hours(&mut http, "one").await, (2, 2));
     put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Ahead(two_hours)));
-    assert_eq!(hours().await, (-2, -2));
+    assert_eq!(hours(&mut http, "one").await, (-2, -2));
     cloud.delete_fault(&id("f")).unwrap();
-    assert_eq!(hours().await, (0, 0));
+    assert_eq!(hours(&mut http, "one").await, (0, 0));
     world.stop().await;
 }
 

@@ -9,14 +9,15 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId, MachineSpec,
-    Network, Role,
+    Changed, ClockSkew, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId,
+    MachineSpec, Network, Role, Symptom,
 };
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
+use crate::faults::{hours, put};
 use crate::support;
 use crate::support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
 
@@ -254,6 +255,30 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
     drop(http);
     third.stop().await;
+}
+
+#[tokio::test]
+async fn clocks_are_right_after_a_restart_without_the_fault_that_skewed_them() {
+    let directory = Directory::new("clocks");
+    let world = World::start_kept(30_580..=30_589, directory.as_ref());
+    let spec = cluster("clocks");
+    let machines = machines(&spec.id);
+    let mut http = enter(&world, spec.clone(), &machines).await;
+    let three_hours = Duration::from_secs(3 * 3600);
+    put(&world.cloud, "ahead", "cp", &Symptom::ClockSkew(ClockSkew::Ahead(three_hours)));
+    put(&world.cloud, "behind", "worker", &Symptom::ClockSkew(ClockSkew::Behind(three_hours)));
+    assert_eq!(hours(&mut http, "cp").await, (-3, -3));
+    assert_eq!(hours(&mut http, "worker").await, (3, 3));
+    drop(http);
+    let known = known(&world, &machines);
+    world.stop().await;
+
+    let again = World::start_kept(30_580..=30_589, directory.as_ref());
+    let mut http = enter(&again, spec, &known).await;
+    assert_eq!(hours(&mut http, "cp").await, (0, 0));
+    assert_eq!(hours(&mut http, "worker").await, (0, 0));
+    drop(http);
+    again.stop().await;
 }
 
 #[tokio::test]

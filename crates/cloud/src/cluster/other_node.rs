@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::{Key, Object};
@@ -123,9 +124,25 @@ impl Cluster {
     /// Renews the heartbeats and the Lease of a Node.
     pub(super) fn renew(&self, node: &str, at: Timestamp) {
         self.edit(&node_key(node), |node| projection::renew_heartbeats(node, at));
-        let lease = Key::new("coordination.k8s.io", "leases", "kube-node-lease", node);
-        self.edit(&lease, |lease| projection::renew_lease(lease, at));
+        self.edit(&lease_key(node), |lease| projection::renew_lease(lease, at));
     }
+
+    /// Renews a kept Node whose Lease was renewed by a clock that was off: after now, or before the Node registered.
+    /// The fault may have been deleted before this process started.
+    pub(super) fn renew_skewed(&self, node: &str, registered: Timestamp) {
+        let now = self.now();
+        let lease = self.served.store.get(&lease_key(node));
+        let renewed = lease.and_then(|lease| projection::renewed(&lease.value()));
+        // A Lease has the time it was registered at in whole microseconds.
+        let possible = registered - Duration::from_micros(1)..=now;
+        if renewed.is_some_and(|renewed| !possible.contains(&renewed)) {
+            self.renew(node, now);
+        }
+    }
+}
+
+fn lease_key(node: &str) -> Key {
+    Key::new("coordination.k8s.io", "leases", "kube-node-lease", node)
 }
 
 #[cfg(test)]

@@ -93,6 +93,11 @@ pub(crate) fn renew_lease(lease: &mut Value, at: Timestamp) {
     lease["spec"]["renewTime"] = renew_time(at).into();
 }
 
+/// When a Lease was renewed.
+pub(crate) fn renewed(lease: &Value) -> Option<Timestamp> {
+    lease["spec"]["renewTime"].as_str()?.parse().ok()
+}
+
 fn node_info(scope: &Scope<'_>, machine: &MachineSpec, name: &str, hardware: &Hardware) -> Value {
     let Hardware { architecture, operating_system, .. } = hardware;
     let uid = |what: &str, name: &str| super::uid(&scope.cluster.id, what, "", name);
