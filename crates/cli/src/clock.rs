@@ -7,7 +7,9 @@ use clap::Args;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{
+    CLOCK_STEPS_MAX, ClockRate, ClockRateError, CloudClock, CloudClockStatus, SimulatedCloud,
+};
 use nephele_scenario::clock::{self, ClockChange};
 use serde_json::json;
 use tokio::time::timeout;
@@ -54,8 +56,8 @@ struct ChangeArgs {
     jump: Option<Duration>,
 }
 
-fn rate(text: &str) -> Result<String, &'static str> {
-    clock::rate(text).map(|_| text.to_owned()).ok_or("must be a decimal number from 0.01 to 1000")
+fn rate(text: &str) -> Result<String, ClockRateError> {
+    ClockRate::parse(text).map(|_| text.to_owned())
 }
 
 impl ChangeArgs {

@@ -3,15 +3,11 @@
 //! A clock counts its steps and adds up its jumps. So a step of a scenario writes the count and the total that it wants into
 //! its status first, and then sets these: to set them twice is to set them once.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{ClockRate, CloudClock, CloudClockStatus, SimulatedCloud};
 
 pub use crate::script::ClockChange;
-
-/// The lowest and the highest rate.
-const RATES: RangeInclusive<f64> = 0.01..=1000.0;
 
 /// What is known of the clock of a SimulatedCloud.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,13 +36,6 @@ pub fn in_force(cloud: &SimulatedCloud) -> Option<CloudClockStatus> {
     cloud.status.as_ref().map(|status| status.clock.clone().unwrap_or_else(unchanged))
 }
 
-/// A rate as a number.
-#[must_use]
-pub fn rate(text: &str) -> Option<f64> {
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|rate| is_decimal && RATES.contains(rate))
-}
-
 /// What a step sets: the rate and the pause that it names, and a count and a total that are higher than before. A clock takes
 /// no count that is lower than that in force.
 #[must_use]
@@ -65,7 +54,9 @@ pub fn wanted(change: &ClockChange, set: &CloudClock, in_force: &CloudClockStatu
 /// What of a wanted clock is not set yet. A count and a total that are higher than wanted are left as they are.
 #[must_use]
 pub fn missing(wanted: &CloudClock, set: &CloudClock) -> CloudClock {
-    let rate_of = |clock: &CloudClock| if clock.rate.is_empty() { Some(1.0) } else { rate(&clock.rate) };
+    let rate_of = |clock: &CloudClock| {
+        if clock.rate.is_empty() { Ok(ClockRate::ONE) } else { ClockRate::parse(&clock.rate) }
+    };
     let has_rate = wanted.rate.is_empty() || rate_of(wanted) == rate_of(set);
     CloudClock {
         rate: if has_rate { String::new() } else { wanted.rate.clone() },
@@ -166,17 +157,5 @@ mod tests {
         let one = clock(json!({ "rate": "1", "paused": false }));
         assert_eq!(missing(&one, &CloudClock::default()), CloudClock::default());
         assert_eq!(told(&wanted), "rate 10, paused true, steps 3, ahead 1h");
-    }
-
-    #[test]
-    fn a_rate_is_a_decimal_number() {
-        for (text, number) in
-            [("0.01", Some(0.01)), ("1", Some(1.0)), ("3.7", Some(3.7)), ("1000", Some(1000.0))]
-        {
-            assert_eq!(rate(text), number);
-        }
-        for wrong in ["", "0", "0.009", "1000.1", "1e3", "-1", "+1", "NaN", "inf", "."] {
-            assert_eq!(rate(wrong), None, "{wrong}");
-        }
     }
 }

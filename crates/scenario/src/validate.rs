@@ -6,16 +6,16 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{GroupVersionKind, Selector};
 use nephele_api::cloud::v1alpha1::{
-    Apply, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MachineCount,
-    Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
+    Apply, CLOCK_STEPS_MAX, ClockChange, ClockRate, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES,
+    MachineCount, Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
 };
 use nephele_api::{cloud, core, infrastructure, ipam};
 use serde_json::Value;
 
 use crate::expand::{FlatStep, expanded};
+use crate::manifests;
 use crate::mistake::{Valid, mistake};
 use crate::script::{self, Action, Change, Part, Script, Sight, Step, Wanted};
-use crate::{clock, manifests};
 
 /// The group of control plane providers.
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
@@ -179,9 +179,10 @@ fn clock_change(field: &str, change: &ClockChange) -> Valid<script::ClockChange>
     if rate.is_empty() && paused.is_none() && step.is_none() && jump.is_empty() {
         return Err(mistake(field, "must have one of rate, paused, step and jump"));
     }
-    if !rate.is_empty() && clock::rate(rate).is_none() {
-        let message = format!("{rate:?} must be a decimal number from 0.01 to 1000");
-        return Err(mistake(format!("{field}.rate"), message));
+    if !rate.is_empty()
+        && let Err(error) = ClockRate::parse(rate)
+    {
+        return Err(mistake(format!("{field}.rate"), format!("{rate:?} {error}")));
     }
     if let Some(step) = step.filter(|step| !(1..=CLOCK_STEPS_MAX).contains(step)) {
         return Err(mistake(format!("{field}.step"), format!("{step} must be 1 to {CLOCK_STEPS_MAX}")));

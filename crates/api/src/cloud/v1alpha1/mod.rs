@@ -11,7 +11,7 @@ mod scenario;
 mod simulated_cloud;
 
 pub use api_limits::CloudApi;
-pub use clock::{CloudClock, CloudClockStatus};
+pub use clock::{ClockRate, ClockRateError, CloudClock, CloudClockStatus};
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,
