@@ -133,7 +133,7 @@ impl Cluster {
         let now = self.now();
         let lease = self.served.store.get(&lease_key(node));
         let renewed = lease.and_then(|lease| projection::renewed(&lease.value()));
-        // A Lease has the time it was registered at in whole microseconds.
+        // A Lease shows the time of its registration in whole microseconds.
         let possible = registered - Duration::from_micros(1)..=now;
         if renewed.is_some_and(|renewed| !possible.contains(&renewed)) {
             self.renew(node, now);
