@@ -1,7 +1,7 @@
-//! Every write of a controller: patches, finalizers, deletion. No write changes a later object of the same name.
+//! Every write of a controller: patches, finalizers, deletion.
 //!
-//! JSON merge patches of the differences rather than server-side apply, because they do not change other writers' fields
-//! even without field managers. A status has one writer, so a JSON patch may replace it as a whole.
+//! Patches of the differences rather than server-side apply, because they do not change other writers' fields even without
+//! field managers.
 
 use std::fmt::Debug;
 
@@ -24,7 +24,7 @@ const OWN_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerRe
 /// The precondition of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// The object still exists. The last writer wins, field by field; in a status, as a whole.
+    /// The object still exists. The last writer wins, field by field.
     None,
     /// The object still has the resource version of the old value; otherwise the write is refused with a conflict.
     /// Needed if the patch replaces a list that others write as well.
@@ -110,7 +110,9 @@ pub enum Deleted {
 
 /// Patches the status to that of `new`; `None` if both are equal, and then nothing is sent.
 ///
-/// The patch changes exactly this object, not a later one of the same name.
+/// The patch changes exactly this object, not a later one of the same name, with one exception: the first status of an
+/// object, without [`Precondition::ResourceVersion`]. A JSON patch could only replace the status as a whole there, and with
+/// it the status that a restored checkpoint has brought back meanwhile.
 ///
 /// # Errors
 ///
@@ -134,17 +136,17 @@ where
     }
     let new_status = status_json(new)?;
     let Some(mut difference) = merge_patch(&status_json(old)?, &new_status) else { return Ok(None) };
-    let patch = match precondition {
-        Precondition::None => Patch::Json(replacement(old, &new_status)?),
-        Precondition::ResourceVersion => {
-            require(&mut difference, old, precondition);
-            Patch::Merge(difference)
-        }
+    let tests_uid = precondition == Precondition::None && old.status().is_some();
+    let patch = if tests_uid {
+        Patch::Json(operations(old, &difference, &new_status)?)
+    } else {
+        require(&mut difference, old, precondition);
+        Patch::Merge(difference)
     };
     let patched = api.patch_status(&old.name_any(), &PatchParams::default(), &patch).await;
     patched.map(Some).map_err(|source| {
         let object = named(old);
-        if precondition == Precondition::None && fails_test(&source) {
+        if tests_uid && does_not_apply(&source) {
             PatchError::Replaced { object }
         } else {
             PatchError::Request { verb: "patch the status of", object, source }
@@ -278,19 +280,23 @@ where
     Ok(json!({ "status": status }))
 }
 
-/// The JSON patch (RFC 6902) that replaces the status of exactly this object. In a merge patch of the status of a custom
-/// resource, a kube-apiserver ignores the uid.
-fn replacement<K, P>(object: &K, status: &Value) -> Result<P, PatchError>
+/// The JSON patch (RFC 6902) that sets the members of the status that differ, in exactly this object. In a merge patch of the
+/// status of a custom resource, a kube-apiserver ignores the uid.
+fn operations<K, P>(object: &K, difference: &Value, new: &Value) -> Result<P, PatchError>
 where
     K: Resource<DynamicType = ()>,
     P: DeserializeOwned,
 {
     let test = object.uid().map(|uid| json!({ "op": "test", "path": "/metadata/uid", "value": uid }));
-    let change = match &status["status"] {
-        Value::Null => json!({ "op": "remove", "path": "/status" }),
-        status => json!({ "op": "add", "path": "/status", "value": status }),
-    };
-    serde_json::from_value(test.into_iter().chain([change]).collect())
+    let members = difference["status"].as_object().into_iter().flatten();
+    let changes = members.map(|(name, change)| {
+        let path = format!("/status/{name}");
+        match change {
+            Value::Null => json!({ "op": "remove", "path": path }),
+            _ => json!({ "op": "add", "path": path, "value": new["status"][name] }),
+        }
+    });
+    serde_json::from_value(test.into_iter().chain(changes).collect())
         .map_err(|source| PatchError::Serialise { object: named(object), source })
 }
 
@@ -345,9 +351,9 @@ fn refuses_uid(error: &kube::Error) -> bool {
     status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
 
-/// Whether the `test` of a JSON patch failed. A kube-apiserver answers that with the code of an invalid object, but names
-/// no field.
-fn fails_test(error: &kube::Error) -> bool {
+/// Whether an operation of a JSON patch failed: the test, or one about a member that is not there any more. A
+/// kube-apiserver answers that with the code of an invalid object, but names no field.
+fn does_not_apply(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
@@ -455,15 +461,15 @@ mod tests {
         let mut new = machine(&json!({ "phase": "Running" }));
         new.metadata.labels = None;
         let old = machine(&json!({ "phase": "Pending" }));
-        let (old_status, new_status) = (status_json(&old).expect("old"), status_json(&new).expect("new"));
-        let patch = merge_patch(&old_status, &new_status);
-        assert_eq!(patch, Some(json!({ "status": { "phase": "Running" } })));
-        let replacement: Value = replacement(&old, &new_status).expect("serialises");
+        let status = |object| status_json(object).expect("serialises");
+        let patch = merge_patch(&status(&old), &status(&new)).expect("a difference");
+        assert_eq!(patch, json!({ "status": { "phase": "Running" } }));
+        let operations: Value = operations(&old, &patch, &status(&new)).expect("serialises");
         assert_eq!(
-            replacement,
+            operations,
             json!([
                 { "op": "test", "path": "/metadata/uid", "value": "u" },
-                { "op": "add", "path": "/status", "value": { "phase": "Running" } },
+                { "op": "add", "path": "/status/phase", "value": "Running" },
             ])
         );
     }

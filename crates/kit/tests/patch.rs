@@ -91,7 +91,8 @@ async fn a_patch_never_changes_a_later_object_of_the_same_name() {
 async fn a_status_patch_never_changes_a_later_object_of_the_same_name() {
     let management = ManagementApi::start();
     let api = management.api::<Machine>();
-    let earlier = management.create(&objects::worker("c", "m")).await;
+    management.create(&objects::worker("c", "m")).await;
+    let earlier = management.patch_status::<Machine>("m", &json!({ "phase": "Pending" })).await;
     let mut wanted = earlier.clone();
     wanted.status = Some(MachineStatus { phase: "Running".into(), ..MachineStatus::default() });
     let written = patch::status(&api, &earlier, &wanted, Precondition::None).await.expect("patched");
@@ -103,6 +104,27 @@ async fn a_status_patch_never_changes_a_later_object_of_the_same_name() {
         let error = refused.expect_err("the wrong object");
         assert!(conflict(&error), "{precondition:?}: {error:?}");
         assert_eq!(management.get::<Machine>("m").await, later, "{precondition:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_patch_leaves_what_another_writer_has_added() {
+    let management = ManagementApi::start();
+    let api = management.api::<Machine>();
+    let mut stale = management.create(&objects::worker("c", "m")).await;
+    for known in
+        [json!({ "initialization": { "bootstrapDataSecretCreated": true } }), json!({ "phase": "Old" })]
+    {
+        management.patch_status::<Machine>("m", &known).await;
+        let mut wanted = stale.clone();
+        wanted.status.get_or_insert_default().phase = "Running".into();
+        let written = patch::status(&api, &stale, &wanted, Precondition::None).await.expect("patched");
+        stale = written.clone().expect("changed");
+        let status = stale.status.clone().expect("a status");
+        assert_eq!(status.phase, "Running");
+        assert_eq!(status.initialization.and_then(|done| done.bootstrap_data_secret_created), Some(true));
+        stale.status.as_mut().expect("a status").phase = "Older".into();
+        stale.status.as_mut().expect("a status").initialization = None;
     }
 }
 
