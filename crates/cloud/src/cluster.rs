@@ -641,7 +641,7 @@ impl Cluster {
         let pods = self.served.store.list(&GroupResource::new("", "pods"), None).objects;
         let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
         let mut keys: Vec<Key> = on_node.map(|pod| Key::new("", "pods", &pod.namespace, &pod.name)).collect();
-        keys.push(Key::new("coordination.k8s.io", "leases", "kube-node-lease", name));
+        keys.push(lease_key(name));
         keys.push(Key::new("", "nodes", "", name));
         for key in keys {
             match self.served.store.delete(self.now(), &key, &DeleteOptions::default()) {
@@ -886,6 +886,10 @@ impl Cluster {
 /// The key of a Node.
 fn node_key(name: &str) -> Key {
     Key::new("", "nodes", "", name)
+}
+
+fn lease_key(node: &str) -> Key {
+    Key::new("coordination.k8s.io", "leases", "kube-node-lease", node)
 }
 
 /// Looks up what listens on a port of a control-plane pod. A machine whose kubelet has another name knows the pods of

@@ -35,7 +35,7 @@ pub(crate) async fn hours(http: &mut Http, node: &str) -> (i64, i64) {
     (ago(&node["status"]["conditions"][3]["lastHeartbeatTime"]), ago(&lease["spec"]["renewTime"]))
 }
 
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 fn ready(node: &Value) -> (String, Vec<String>) {
     let conditions = node["status"]["conditions"].as_array().expect("a list");
@@ -332,8 +332,7 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     let mut during = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(during.names("/api/v1/nodes").await, ["one"]);
     assert_eq!(during.get("/api/v1/nodes/two").await.unwrap().0.as_u16(), 404);
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    assert_eq!(during.names(leases).await, ["one", "two"], "the fault is about nodes only");
+    assert_eq!(during.names(LEASES).await, ["one", "two"], "the fault is about nodes only");
     cloud.delete_fault(&id("f")).unwrap();
     assert!(during.get("/api/v1/nodes").await.is_err(), "open connections ended");
     let mut after = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();

@@ -17,7 +17,7 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
-use crate::faults::{hours, put};
+use crate::faults::{LEASES, hours, put};
 use crate::support;
 use crate::support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
 
@@ -240,8 +240,7 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     let (blue, old, new) = (json!("blue"), json!("v1.36.3"), json!("v1.37.0"));
     let (changed, cp, worker) = (json!("changed"), json!("cp"), json!("worker"));
     assert_eq!(seen, [(&changed, &blue, &new), (&cp, &null, &old), (&worker, &null, &old)]);
-    let leases = http.names("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await;
-    assert_eq!(leases, ["changed", "cp", "worker"]);
+    assert_eq!(http.names(LEASES).await, ["changed", "cp", "worker"]);
     // The machines are listed while their cluster exists.
     again.cloud.retain_machines(BTreeSet::new());
     assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"], "they are known to the cloud");

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_apiserver::{Key, Object};
+use nephele_apiserver::Object;
 
-use super::{Cluster, Machine, node_key};
+use super::{Cluster, Machine, lease_key, node_key};
 use crate::identity::Stage;
 use crate::projection::{self, Component};
 use crate::spec::MachineSpec;
@@ -133,16 +132,12 @@ impl Cluster {
         let now = self.now();
         let lease = self.served.store.get(&lease_key(node));
         let renewed = lease.and_then(|lease| projection::renewed(&lease.value()));
-        // A Lease shows the time of its registration in whole microseconds.
-        let possible = registered - Duration::from_micros(1)..=now;
-        if renewed.is_some_and(|renewed| !possible.contains(&renewed)) {
+        // A Lease shows times in whole microseconds.
+        let possible = registered.as_microsecond()..=now.as_microsecond();
+        if renewed.is_some_and(|renewed| !possible.contains(&renewed.as_microsecond())) {
             self.renew(node, now);
         }
     }
-}
-
-fn lease_key(node: &str) -> Key {
-    Key::new("coordination.k8s.io", "leases", "kube-node-lease", node)
 }
 
 #[cfg(test)]
@@ -162,6 +157,15 @@ mod tests {
     fn come_up(cluster: &Cluster, name: &str, stages: &[Stage]) {
         cluster.admit(control_plane(cluster, name));
         stages.iter().for_each(|stage| cluster.on_stage(name, *stage, Timestamp::UNIX_EPOCH));
+    }
+
+    #[test]
+    fn a_kept_node_with_any_time_of_registration_is_renewed_or_left() {
+        let cluster = cluster();
+        come_up(&cluster, "one", &[Stage::Node]);
+        for registered in [Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX] {
+            cluster.renew_skewed("one", registered);
+        }
     }
 
     fn rename(cluster: &Cluster, name: &str) {
