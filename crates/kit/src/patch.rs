@@ -1,7 +1,7 @@
 //! Every write of a controller: patches, finalizers, deletion.
 //!
-//! Patches of the differences rather than server-side apply, because they do not change other writers' fields even without
-//! field managers.
+//! A patch has only what differs, so it does not change other writers' fields. Server-side apply would need field managers
+//! for that.
 
 use std::fmt::Debug;
 
@@ -136,7 +136,7 @@ where
     }
     let new_status = status_json(new)?;
     let Some(mut difference) = merge_patch(&status_json(old)?, &new_status) else { return Ok(None) };
-    let tests_uid = precondition == Precondition::None && old.status().is_some();
+    let tests_uid = precondition == Precondition::None && old.status().is_some() && new.status().is_some();
     let patch = if tests_uid {
         Patch::Json(operations(old, &difference, &new_status)?)
     } else {

@@ -129,6 +129,16 @@ async fn a_status_patch_leaves_what_another_writer_has_added() {
 }
 
 #[tokio::test]
+async fn a_status_can_be_removed() {
+    let management = ManagementApi::start();
+    management.create(&objects::worker("c", "m")).await;
+    let reported = management.patch_status::<Machine>("m", &json!({ "phase": "Pending" })).await;
+    let wanted = Machine { status: None, ..reported.clone() };
+    let written = patch::status(&management.api(), &reported, &wanted, Precondition::None).await;
+    assert_eq!(written.expect("patched").expect("changed").status, None);
+}
+
+#[tokio::test]
 async fn deleting_waits_for_finalizers_and_does_not_mind_absence() {
     let management = ManagementApi::start();
     let api = management.api::<ConfigMap>();

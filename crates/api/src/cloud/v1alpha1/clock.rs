@@ -49,7 +49,7 @@ impl ClockRate {
         }
         let part = |digits: &str| digits.parse::<u64>().map_err(|_| ClockRateError);
         let millionths = part(whole)? * 1_000_000 + part(&format!("{fraction:0<6}"))?;
-        if Self::MILLIONTHS.contains(&millionths) { Ok(Self { millionths }) } else { Err(ClockRateError) }
+        Self::from_millionths(millionths).ok_or(ClockRateError)
     }
 
     /// The rate of so many millionths, if it is in range.
