@@ -66,7 +66,7 @@ impl Connection {
     async fn run_until_its_end(self, stream: TcpStream) {
         let greeted = tokio::select! {
             () = self.cluster.over.cancelled() => return,
-            greeted = self.hold_and_greet(stream) => greeted,
+            greeted = Box::pin(self.hold_and_greet(stream)) => greeted,
         };
         let Some(Greeted { stream, user, is_stranger, epoch }) = greeted else { return };
         if user.is_some() && !self.place.pin() {

@@ -30,14 +30,15 @@ const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 
 /// Serves HTTP/2 or HTTP/1.1, as TLS negotiated, for the user that the connection proved, until the client disconnects
 /// or `stop` is ready. `place` is the place of the connection in the budget, if it has one.
-pub(crate) async fn serve_http<IO>(
+pub(crate) fn serve_http<IO>(
     io: TlsStream<IO>,
     cluster: &Arc<Served>,
     tunnel: Arc<dyn PortForward>,
     user: Option<UserInfo>,
     place: Option<Arc<Grant>>,
     stop: impl Future<Output = ()>,
-) where
+) -> impl Future<Output = ()>
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let protocol = Protocol::negotiated(&io);
@@ -51,19 +52,23 @@ pub(crate) async fn serve_http<IO>(
         async move { Ok::<_, Infallible>(answer(&cluster, tunnel, request).await) }
     });
     let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
-    if let Err(error) = http.serve(io, protocol, service, place, stop).await {
-        tracing::debug!(cluster = %cluster.id, %error, "A connection ended early");
+    let serving = http.serve(io, protocol, service, place, stop);
+    async move {
+        if let Err(error) = serving.await {
+            tracing::debug!(cluster = %cluster.id, %error, "A connection ended early");
+        }
     }
 }
 
 /// Serves a connection as an API server of another cluster: it knows no client. To tell its user from another one, a
 /// client would have to trust its certificate.
-pub(crate) async fn serve_stranger<IO>(
+pub(crate) fn serve_stranger<IO>(
     io: TlsStream<IO>,
     cluster: &Arc<Served>,
     place: Arc<Grant>,
     stop: impl Future<Output = ()>,
-) where
+) -> impl Future<Output = ()>
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let protocol = Protocol::negotiated(&io);
@@ -71,8 +76,11 @@ pub(crate) async fn serve_stranger<IO>(
         std::future::ready(Ok::<_, Infallible>(trouble::failure(401, "Unauthorized")))
     });
     let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
-    if let Err(error) = http.serve(io, protocol, service, Some(place), stop).await {
-        tracing::debug!(cluster = %cluster.id, %error, "A connection to another cluster ended early");
+    let serving = http.serve(io, protocol, service, Some(place), stop);
+    async move {
+        if let Err(error) = serving.await {
+            tracing::debug!(cluster = %cluster.id, %error, "A connection to another cluster ended early");
+        }
     }
 }
 

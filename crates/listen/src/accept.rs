@@ -56,7 +56,8 @@ pub async fn accept<F, R>(
             continue;
         };
         set_options(&stream, limits);
-        let serving = connection(stream, peer, Arc::clone(&place));
+        // A future that is moved into another one takes its size twice, for as long as the connection lives.
+        let serving = Box::pin(connection(stream, peer, Arc::clone(&place)));
         tasks.spawn(async move {
             tokio::select! {
                 () = serving => {}

@@ -1,14 +1,14 @@
 //! HTTP on one connection.
 
 use std::error::Error;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Either, Empty};
+use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
 use crate::body::RequestBody;
@@ -63,17 +64,21 @@ impl Http {
     ///
     /// If a request upgrades the connection, the connection belongs to the upgrade from then on.
     ///
+    /// The future is small, because a future that is moved into another one takes its size twice. The connection is
+    /// allocated once, in the size that its protocol takes.
+    ///
     /// # Errors
     /// When the connection breaks, or the client breaks the protocol.
-    pub async fn serve<IO, S, B>(
+    pub fn serve<IO, S, B, Stop>(
         &self,
         io: IO,
         protocol: Protocol,
         service: S,
         grant: Option<Arc<Grant>>,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), hyper::Error>
+        stop: Stop,
+    ) -> impl Future<Output = Result<(), hyper::Error>> + use<IO, S, B, Stop>
     where
+        Stop: Future<Output = ()>,
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
@@ -85,18 +90,19 @@ impl Http {
         let Limits { body, drain, idle, .. } = self.limits;
         let activity = Activity::new(grant);
         let quiet = activity.clone();
-        let ended = async {
+        let ended = Box::pin(async move {
             tokio::select! {
                 () = stop => {}
                 () = quiet.idle_for(idle) => tracing::debug!("Ending an idle connection"),
             }
-        };
+        });
         let tasks = self.tasks.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let in_flight = activity.begin();
             let is_head = request.method() == Method::HEAD;
             let (request, closes) = RequestBody::of(request, body, &tasks);
-            let answer = service.call(request);
+            // The task of an HTTP/2 stream lives as long as the response, and has the size of this future.
+            let answer = Box::pin(service.call(request));
             async move {
                 let (mut head, body) = answer.await?.into_parts();
                 if closes.get() {
@@ -108,14 +114,14 @@ impl Http {
                     if let Some(length) = body.size_hint().exact() {
                         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
                     }
-                    return Ok(Response::from_parts(head, Either::Left(Empty::new())));
+                    return Ok(Response::from_parts(head, http_body_util::Either::Left(Empty::new())));
                 }
                 // The request is in flight until the whole response is sent: a watch is a long response.
                 let body = body.map_err(move |error| {
                     let _until_the_body_is_dropped = &in_flight;
                     error
                 });
-                Ok::<_, S::Error>(Response::from_parts(head, Either::Right(body)))
+                Ok::<_, S::Error>(Response::from_parts(head, http_body_util::Either::Right(body)))
             }
         });
         let io = TokioIo::new(io);
@@ -128,7 +134,7 @@ impl Http {
                     .max_send_buf_size(SEND_BYTES_MAX)
                     .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).expect("some kilobytes"))
                     .serve_connection(io, service);
-                run(connection, http2::Connection::graceful_shutdown, ended, drain).await
+                Either::Left(run(Box::pin(connection), http2::Connection::graceful_shutdown, ended, drain))
             }
             Protocol::Http1 => {
                 // `Activity` counts the idle time for both protocols, including the time for the head of a request.
@@ -137,7 +143,12 @@ impl Http {
                     .max_buf_size(HEAD_BYTES_MAX)
                     .serve_connection(io, service)
                     .with_upgrades();
-                run(connection, http1::UpgradeableConnection::graceful_shutdown, ended, drain).await
+                Either::Right(run(
+                    Box::pin(connection),
+                    http1::UpgradeableConnection::graceful_shutdown,
+                    ended,
+                    drain,
+                ))
             }
         }
     }
@@ -145,7 +156,7 @@ impl Http {
 
 /// Runs a connection until it ends. If `ended` is ready first, requests in flight have at most `drain` to end.
 async fn run<C>(
-    connection: C,
+    mut connection: Pin<Box<C>>,
     graceful_shutdown: fn(Pin<&mut C>),
     ended: impl Future<Output = ()>,
     drain: Duration,
@@ -153,7 +164,6 @@ async fn run<C>(
 where
     C: Future<Output = Result<(), hyper::Error>>,
 {
-    let mut connection = pin!(connection);
     tokio::select! {
         result = connection.as_mut() => result,
         () = ended => {

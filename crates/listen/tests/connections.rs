@@ -54,6 +54,17 @@ fn connect(protocol: Protocol, limits: Limits) -> (DuplexStream, JoinHandle<()>)
     (client, serving)
 }
 
+#[tokio::test]
+async fn the_task_of_a_connection_takes_little_memory_beside_the_connection() {
+    let http = Http { limits: Limits::default(), tasks: TaskTracker::new() };
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let (_client, server) = duplex(4096);
+        let serving = http.serve(server, protocol, service_fn(answer), None, std::future::pending());
+        let bytes = size_of_val(&serving);
+        assert!(bytes <= 512, "{bytes} bytes, {protocol:?}");
+    }
+}
+
 async fn read_until(client: &mut DuplexStream, end: &str) -> String {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {
