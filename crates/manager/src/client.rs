@@ -1,7 +1,8 @@
-use kube::{Client, client::ClientBuilder};
+use kube::Client;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tower::util::MapResponseLayer;
 
+use crate::connections;
 use crate::managed_fields::emptied;
 use crate::throttle::{RequestRate, ThrottleLayer};
 
@@ -65,7 +66,7 @@ pub fn connect(
     registry.register(Box::new(requests.clone())).map_err(ConnectError::Metrics)?;
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let client = |rate| -> Result<Client, ConnectError> {
-        let builder = ClientBuilder::try_from(config.clone()).map_err(ConnectError::Client)?;
+        let builder = connections::builder(config, connections::IDLE).map_err(ConnectError::Client)?;
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
