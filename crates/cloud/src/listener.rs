@@ -64,6 +64,7 @@ impl Connection {
     }
 
     async fn run_until_its_end(self, stream: TcpStream) {
+        // The handshake has a box of its own, so that the connection does not keep its size.
         let greeted = tokio::select! {
             () = self.cluster.over.cancelled() => return,
             greeted = Box::pin(self.hold_and_greet(stream)) => greeted,

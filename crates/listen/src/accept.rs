@@ -56,7 +56,7 @@ pub async fn accept<F, R>(
             continue;
         };
         set_options(&stream, limits);
-        // A future that is moved into another one takes its size twice, for as long as the connection lives.
+        // Without the box the task would take the future's size twice, for as long as the connection lives.
         let serving = Box::pin(connection(stream, peer, Arc::clone(&place)));
         tasks.spawn(async move {
             tokio::select! {

@@ -12,15 +12,16 @@ use hyper_util::{
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody, retry::RetryPolicy};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::BoxService};
 
-/// The time after which an unused connection is closed. The connection takes some 40 KiB, and a burst opens one for each
-/// of its requests. A longer pause between requests is rare enough for a new handshake.
+/// The time after which an unused connection is closed. A connection takes some 40 KiB, and a burst opens one for each
+/// of its requests. The lease is renewed more often than that, and work after a pause can afford a new handshake.
 pub(crate) const IDLE: Duration = Duration::from_secs(5);
 
 /// Sends requests to the management API.
 pub(crate) type Connections = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// The layers of [`ClientBuilder::try_from`] without its spans, over connections that are closed after `idle` without a
-/// request. Those of kube stay until the API server closes them, after 90 s. With a proxy they are those of kube.
+/// The layers of [`ClientBuilder::try_from`], over connections that are closed after `idle` without a request. The layer
+/// that traces requests is left out: callers report what fails. kube's own connections stay until the API server closes
+/// them, after 90 s. Behind a proxy, kube's own client is used.
 ///
 /// # Errors
 /// When the credentials or certificates of the configuration cannot be used.
