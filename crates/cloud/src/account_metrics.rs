@@ -278,6 +278,8 @@ mod tests {
                 record,
                 afflicted: vec![],
                 notices: vec![],
+                is_cut: false,
+                skipped: Vec::new(),
                 leaked: vec![],
             };
             let at = SimTime::from_millis(0);

@@ -12,8 +12,8 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Hardware,
-    Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
+    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Former,
+    Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use parking_lot::Mutex;
@@ -270,6 +270,7 @@ impl Cloud {
     pub fn reserve_endpoint(&self, published: FormerCluster) {
         let FormerCluster { id: cluster, port, catalog } = published;
         self.inner.ports.lock().reserve(&cluster, port);
+        let Some(catalog) = catalog else { return };
         let footprint = Footprint { catalog, ..Footprint::default() };
         let reserve = Request::Reserve { id: cluster.load_balancer(), footprint };
         if let Err(error) = self.ask(reserve) {
@@ -573,23 +574,26 @@ impl Cloud {
                 cluster.on_refused(name);
             }
         })?;
+        self.equip(cluster, &spec.id);
+        Ok(())
+    }
+
+    /// Tells a cluster about the instance of a machine, before any stage of it is shown.
+    fn equip(&self, cluster: &Cluster, id: &MachineId) {
+        let resource = id.resource();
         let given = |engine: &Engine| {
             let made = engine.get(&resource)?;
             Some((made.hardware.clone(), symptoms(&made.afflictions)))
         };
-        if let Some((hardware, wrong)) = self.inner.driver.look(given) {
-            cluster.equip(name, hardware, wrong);
+        if let Some((hardware, wrong)) = self.look(given) {
+            cluster.equip(&id.name, hardware, wrong);
         }
-        Ok(())
     }
 
     /// Begins an update, unless it is the last one that was begun.
     fn begin_update(&self, id: &MachineId, update: Option<&MachineUpdate>) -> Result<(), MachineError> {
         let Some(update) = update else { return Ok(()) };
-        let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
-        let (name, to) = (update.name(), update.software.key());
-        let spec = UpdateSpec { name, to, since: self.clock().at(update.asked_at), latency };
-        match self.ask_about(id, Request::Update(id.resource(), spec)) {
+        match self.ask_about(id, Request::Update(id.resource(), updating(update, self.clock()))) {
             // A machine that is being deleted needs no update.
             Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
                 Ok(())
@@ -695,22 +699,28 @@ impl Cloud {
         Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress { since: wall(since) }))
     }
 
-    /// Goes on with the deletion of a machine that began before a restart. The deletion ends when it would have, and
-    /// until then the Node of the machine is there, if its cluster is. Does nothing unless the machine is reserved, see
-    /// [`Cloud::reserve_machines`]: then it came back before, or its deletion is over.
+    /// Restores a machine from before a restart that is to be deleted. `since` is when its deletion began, if it did: then
+    /// the deletion ends when it would have. Until the machine is gone its Node is there, if its cluster is. Does nothing
+    /// unless the machine is reserved, see [`Cloud::reserve_machines`]: then it was restored before, or is gone.
     ///
     /// # Errors
     /// When the cloud refuses.
-    pub fn resume_deletion(&self, spec: MachineSpec, since: jiff::Timestamp) -> Result<(), MachineError> {
-        let (id, since) = (spec.id.clone(), self.clock().at(since));
+    pub fn restore_deleting(
+        &self,
+        spec: MachineSpec,
+        since: Option<jiff::Timestamp>,
+    ) -> Result<(), MachineError> {
+        let (id, since) = (spec.id.clone(), since.map(|since| self.clock().at(since)));
         let adoption = |spec: &MachineSpec| match creation(spec, self.clock()) {
-            Request::Adopt { spec, created, reached, hardware, .. } => {
-                Some(Request::Adopt { spec, created, reached, hardware, deleting: Some(since) })
+            Request::Adopt { spec, former } => {
+                Some(Request::Adopt { spec, former: Box::new(Former { deleting: since, ..*former }) })
             }
             // It had not begun to boot.
             _ => None,
         };
-        if !self.look(|engine| engine.is_reserved(&id.resource())) {
+        let resource = id.resource();
+        let former = self.look(|engine| engine.get(&resource).cloned());
+        if former.is_none() && !self.look(|engine| engine.is_reserved(&resource)) {
             return Ok(());
         }
         let Some(cluster) = self.cluster(&id.cluster) else {
@@ -725,7 +735,14 @@ impl Cloud {
         if let Some(adopt) = adoption(&spec)
             && let Admission::New(_) = cluster.admit(spec)
         {
-            self.ask_about(&id, adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
+            if former.is_none() {
+                self.ask_about(&id, adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
+            }
+            self.equip(&cluster, &id);
+            // It was restored before its cluster.
+            if let Some(former) = former {
+                cluster.show_machine(&id.name, &former, &mut BTreeSet::new());
+            }
         }
         self.follow(&cluster, &mut follower, |_| ());
         Ok(())
@@ -1014,7 +1031,24 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         spec.reached.iter().map(|(stage, at)| (stage.name(), clock.at(*at))).collect();
     let started_at = spec.started_at.map(|at| clock.at(at));
     let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or_else(|| clock.now());
-    Request::Adopt { spec: resource, created, reached, hardware: spec.hardware.clone(), deleting: None }
+    let update = spec.update.as_deref().filter(|update| update.is_accepted);
+    let leads = spec.role == Role::ControlPlane && !spec.is_deregistered;
+    let load_balancer = leads.then(|| (spec.id.cluster.load_balancer().name, Stage::ApiServer.name()));
+    let former = Former {
+        created,
+        reached,
+        hardware: spec.hardware.clone(),
+        deleting: None,
+        update: update.map(|update| updating(update, clock)),
+        load_balancers: load_balancer.into_iter().collect(),
+    };
+    Request::Adopt { spec: resource, former: Box::new(former) }
+}
+
+/// The update of a machine, as the engine has it.
+fn updating(update: &MachineUpdate, clock: &CloudClock) -> UpdateSpec {
+    let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
+    UpdateSpec { name: update.name(), to: update.software.key(), since: clock.at(update.asked_at), latency }
 }
 
 fn observe(state: &StageState, clock: &CloudClock) -> StageObservation {

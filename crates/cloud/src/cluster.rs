@@ -1008,6 +1008,7 @@ pub(crate) mod tests {
             allocation: Allocation::default(),
             started_at: None,
             reached: BTreeMap::new(),
+            is_deregistered: false,
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,

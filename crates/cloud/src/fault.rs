@@ -29,6 +29,8 @@ pub struct FaultObservation {
     pub last_hits: Vec<FaultHit>,
     /// The machines and clusters that it afflicts, in order.
     pub affected: Vec<Affected>,
+    /// The machines and clusters that passed because its budget skips the first ones, in order.
+    pub skipped: Vec<Affected>,
     /// The leaked instances that are deleted with it, see [`Cloud::observe_leaked_by`].
     pub leaked: Vec<LeakedInstance>,
     /// The leaked load balancers that are deleted with it.
@@ -65,7 +67,7 @@ impl Affected {
     fn of(state: &FaultState, id: &ResourceId, engine: &Engine) -> Self {
         // While the resource exists, it knows: the clock of its cloud may have been forgotten.
         let running = engine.get(id).and_then(|resource| resource.notices.get(&state.id.name)?.time());
-        let known = state.notices.iter().find(|notice| notice.id == *id).map(|notice| notice.ends);
+        let known = state.notices.get(id).copied();
         let ends = running.or(known).filter(|ends| *ends != NoticeEnd::OVER);
         Self { until: ends.map(instant), ..Self::of_resource(id) }
     }
@@ -101,6 +103,10 @@ pub struct FaultHistory {
     pub windows: u64,
     /// The machines and clusters that it afflicted.
     pub affected: Vec<Affected>,
+    /// Whether it afflicted more than these.
+    pub is_cut: bool,
+    /// The machines and clusters that passed because its budget skips the first ones.
+    pub skipped: Vec<Affected>,
     /// The leaked instances that are deleted with it.
     pub leaked: Vec<LeakedInstance>,
     /// The leaked load balancers that are deleted with it.
@@ -124,13 +130,25 @@ impl Cloud {
             hits: 0,
             windows: 0,
             affected: Vec::new(),
+            is_cut: false,
+            skipped: Vec::new(),
             leaked: Vec::new(),
             leaked_load_balancers: Vec::new(),
         };
-        let FaultHistory { began, matched, hits, windows, affected, leaked, leaked_load_balancers } =
-            history.unwrap_or_else(new);
+        let FaultHistory {
+            began,
+            matched,
+            hits,
+            windows,
+            affected,
+            is_cut,
+            skipped,
+            leaked,
+            leaked_load_balancers,
+        } = history.unwrap_or_else(new);
         let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
         let afflicted = affected.iter().map(Affected::resource).collect();
+        let skipped = skipped.iter().map(Affected::resource).collect();
         let is_about_notices =
             fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
         let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
@@ -138,7 +156,7 @@ impl Cloud {
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
-        self.ask(Request::PutFault { id, fault, record, afflicted, notices, leaked })
+        self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
@@ -161,10 +179,11 @@ impl Cloud {
         let (leaked, leaked_load_balancers) =
             (self.observe_leaked_by(id), self.observe_leaked_load_balancers_by(id));
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
-        let (phase, record, last_hits, affected) = self.look(|engine| {
+        let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
             let affected = state.afflicted.iter().map(|id| Affected::of(state, id, engine)).collect();
-            Some((state.phase(now), state.record, state.last_hits.clone(), affected))
+            let skipped = state.skipped.iter().map(Affected::of_resource).collect();
+            Some((state.phase(now), state.record, state.last_hits.clone(), affected, skipped))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
             let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
@@ -179,6 +198,7 @@ impl Cloud {
             windows: record.windows,
             last_hits: last_hits.iter().rev().map(hit).collect(),
             affected,
+            skipped,
             leaked,
             leaked_load_balancers,
         })

@@ -149,7 +149,10 @@ impl Cluster {
                     EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
                     EventKind::Deleted => self.on_gone(&id.name),
                 }
-                changed.insert(Changed::Machine(id));
+                // Who adopts a machine looks at it at once.
+                if !matches!(kind, EventKind::Adopted { .. }) {
+                    changed.insert(Changed::Machine(id));
+                }
             }
             Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
             Record::TurnEnded { .. } | Record::FaultEnded { .. } | Record::FaultWindow { .. } => {}
@@ -179,6 +182,8 @@ impl Cluster {
                 EventKind::Afflicted { fault, affliction } => {
                     self.on_trouble(fault, affliction.as_ref().and_then(Symptom::of));
                 }
+                // Who adopts a load balancer looks at it at once.
+                EventKind::Adopted { .. } => return,
                 _ => {}
             },
             Record::RoomFreed { .. } => {}
@@ -211,34 +216,40 @@ impl Cluster {
             changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
         }
         for (name, machine) in machines {
-            let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
-            let has_reached =
-                |stage: &Stage| matches!(machine.stage(&stage.name()), Some(StageState::Reached { .. }));
-            // The record that another instance has taken its place was missed as well.
-            if !self.shown_stages(name).iter().all(has_reached) {
-                self.on_replaced(name);
-            }
-            for (stage, state) in machine.stages() {
-                if let StageState::Reached { at } = state {
-                    self.show_stage(&id, stage, *at, changed);
-                }
-            }
-            if let Some(update) = &machine.update
-                && matches!(update.state, UpdateState::Over { .. })
-            {
-                self.on_updated(name, &update.name);
-            }
-            if machine.deleting.is_some() {
-                self.on_stopping(name);
-            }
-            self.on_afflictions(name, symptoms(&machine.afflictions));
-            changed.insert(Changed::Machine(id));
+            self.show_machine(name, machine, changed);
+            changed
+                .insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name: name.to_owned() }));
         }
         let balancer = resources.iter().find(|resource| resource.spec.id.kind == ResourceKind::LoadBalancer);
         self.on_troubles(balancer.map_or(&BTreeMap::new(), |balancer| &balancer.afflictions));
         // Last, when the backends themselves are shown.
         self.on_backends(in_service);
         changed.insert(Changed::Cluster(self.spec.id.clone()));
+    }
+
+    /// Shows a machine as the engine has it.
+    pub(crate) fn show_machine(&self, name: &str, machine: &Resource, changed: &mut BTreeSet<Changed>) {
+        let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
+        let has_reached =
+            |stage: &Stage| matches!(machine.stage(&stage.name()), Some(StageState::Reached { .. }));
+        // The record that another instance has taken its place may have been missed.
+        if !self.shown_stages(name).iter().all(has_reached) {
+            self.on_replaced(name);
+        }
+        for (stage, state) in machine.stages() {
+            if let StageState::Reached { at } = state {
+                self.show_stage(&id, stage, *at, changed);
+            }
+        }
+        if let Some(update) = &machine.update
+            && matches!(update.state, UpdateState::Over { .. })
+        {
+            self.on_updated(name, &update.name);
+        }
+        if machine.deleting.is_some() {
+            self.on_stopping(name);
+        }
+        self.on_afflictions(name, symptoms(&machine.afflictions));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Operations on the load balancers of clusters and their backends.
 
-use nephele_engine::{CloudError, Endpoint, Engine, Request, ResourceSpec};
+use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec};
 
 use crate::caller::Caller;
 use crate::cloud::Cloud;
@@ -10,8 +10,8 @@ use crate::observation::{Deletion, LoadBalancer};
 use crate::spec::ClusterSpec;
 
 impl Cloud {
-    /// Creates the load balancer of a cluster at an endpoint. It has the labels of the cluster, by which faults select
-    /// clusters.
+    /// Creates the load balancer of a cluster at an endpoint, or adopts the one that an earlier process created, see
+    /// [`Cloud::reserve_endpoints`]. It has the labels of the cluster, by which faults select clusters.
     pub(crate) fn create_load_balancer(
         &self,
         cluster: &ClusterSpec,
@@ -23,7 +23,19 @@ impl Cloud {
             catalog: cluster.catalog.clone(),
             ..ResourceSpec::new(cluster.id.load_balancer())
         };
-        self.ask_as(Caller::Cluster.as_str(), Request::Create(spec))
+        let request = if self.look(|engine| engine.is_reserved(&spec.id)) {
+            let created = self.clock().at(cluster.created_at);
+            Request::Adopt { spec, former: Box::new(Former { created, ..Former::default() }) }
+        } else {
+            Request::Create(spec)
+        };
+        self.ask_as(Caller::Cluster.as_str(), request)
+    }
+
+    /// Whether the load balancer of a cluster exists since an earlier process and was not adopted yet.
+    #[must_use]
+    pub fn expects_load_balancer(&self, id: &ClusterId) -> bool {
+        self.look(|engine| engine.is_reserved(&id.load_balancer()))
     }
 
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
@@ -89,17 +101,17 @@ impl Cloud {
     }
 
     /// Deregisters a machine from the load balancer of its cluster. If the machine is not registered, no request is
-    /// sent.
+    /// sent. Returns whether it was registered.
     ///
     /// # Errors
     /// When the cloud refuses. Then the machine stays in service.
-    pub fn deregister_backend(&self, id: &MachineId) -> Result<(), CallError> {
+    pub fn deregister_backend(&self, id: &MachineId) -> Result<bool, CallError> {
         let balancer = id.cluster.load_balancer();
         let is_registered = |engine: &Engine| {
             engine.get(&balancer).is_some_and(|found| found.backends.contains_key(&id.name))
         };
         if !self.look(is_registered) {
-            return Ok(());
+            return Ok(false);
         }
         let instance = id.name.clone();
         let request = Request::DeregisterBackend { load_balancer: balancer.clone(), instance };
@@ -107,6 +119,6 @@ impl Cloud {
         if let Some(cluster) = self.cluster(&id.cluster) {
             self.catch_up(&cluster, |_| ());
         }
-        Ok(())
+        Ok(true)
     }
 }

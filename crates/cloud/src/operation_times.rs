@@ -197,6 +197,8 @@ mod tests {
             record: FaultRecord::default(),
             afflicted: vec![],
             notices: vec![],
+            is_cut: false,
+            skipped: Vec::new(),
             leaked: vec![],
         };
         ask(&mut engine, 0, put);

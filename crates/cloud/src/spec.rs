@@ -118,6 +118,8 @@ pub struct MachineSpec {
     pub started_at: Option<Timestamp>,
     /// The stages that it had reached before a restart, with their times.
     pub reached: BTreeMap<Stage, Timestamp>,
+    /// Whether it was deregistered from the load balancer before a restart, because it is to be deleted.
+    pub is_deregistered: bool,
     /// Whether its etcd member was removed before a restart. Then it does not come back by itself.
     pub etcd_member_removed: bool,
     /// The tag of the etcd image. None for the default of the version.
@@ -166,8 +168,8 @@ pub struct FormerCluster {
     pub id: ClusterId,
     /// Its port.
     pub port: u16,
-    /// The catalog whose quota its load balancer counts for.
-    pub catalog: String,
+    /// The catalog whose quota its load balancer counts for. None if this cloud did not make the load balancer.
+    pub catalog: Option<String>,
 }
 
 /// A machine from before a restart that has not come back yet.
@@ -246,6 +248,8 @@ pub struct MachineUpdate {
     pub software: Software,
     /// Whether it fails. Then it takes its time and changes nothing.
     pub fails: bool,
+    /// Whether the cloud accepted it before a restart.
+    pub is_accepted: bool,
 }
 
 impl MachineUpdate {

@@ -290,7 +290,7 @@ async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
     assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(1)));
 
     let paused = cluster("paused").id;
-    let former = |id: &ClusterId, port| FormerCluster { id: id.clone(), port, catalog: String::new() };
+    let former = |id: &ClusterId, port| FormerCluster { id: id.clone(), port, catalog: None };
     world.cloud.reserve_endpoints([former(&paused, 30_080), former(&cluster("late").id, 30_081)]);
     assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
     let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };

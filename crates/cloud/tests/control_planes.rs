@@ -328,8 +328,17 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let began = started + 2 * HOUR;
     let affected = vec![Affected { cluster: cluster.clone(), machine: Some("cp".into()), until: None }];
     let (leaked, leaked_load_balancers) = (Vec::new(), Vec::new());
-    let history =
-        FaultHistory { began, matched: 1, hits: 1, windows: 0, affected, leaked, leaked_load_balancers };
+    let history = FaultHistory {
+        began,
+        matched: 1,
+        hits: 1,
+        windows: 0,
+        affected,
+        is_cut: false,
+        skipped: vec![],
+        leaked,
+        leaked_load_balancers,
+    };
     let budget = Budget { count: Some(1), ..Budget::default() };
     for (name, symptom) in [("early", expiring(72 * HOUR)), ("id", Symptom::WrongProviderId)] {
         let effect = Effect::Afflict(symptom.affliction());

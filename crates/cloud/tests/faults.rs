@@ -136,6 +136,8 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         hits: seen.hits,
         windows: seen.windows,
         affected: seen.affected,
+        is_cut: false,
+        skipped: vec![],
         leaked: vec![],
         leaked_load_balancers: vec![],
     };

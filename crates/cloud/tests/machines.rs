@@ -293,7 +293,7 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
                 *began.insert(since)
             }
             Some(since) => {
-                cloud.resume_deletion(spec_of_machine.clone(), since).unwrap();
+                cloud.restore_deleting(spec_of_machine.clone(), Some(since)).unwrap();
                 since
             }
         };
@@ -305,7 +305,7 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
             tokio::time::advance(Duration::from_millis(2)).await;
             assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::Gone);
             // What is over is not resumed.
-            cloud.resume_deletion(spec_of_machine.clone(), began).unwrap();
+            cloud.restore_deleting(spec_of_machine.clone(), Some(began)).unwrap();
             assert_eq!(cloud.observe_machine(&id), None);
         }
         former = Some(spec_of_machine);

@@ -31,7 +31,7 @@ fn newer() -> Software {
 
 fn update(asked_at: Timestamp, seconds: u64, software: Software) -> Option<Box<MachineUpdate>> {
     let takes = StartUp { duration: Duration::from_secs(seconds), jitter: 0.5 };
-    Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false }))
+    Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false, is_accepted: false }))
 }
 
 /// The software of a machine, and whether its last update has ended.

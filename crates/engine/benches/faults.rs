@@ -101,6 +101,8 @@ fn put(number: usize, fault: Fault) -> Request {
         record: FaultRecord { began: NOW, ..FaultRecord::default() },
         afflicted: vec![],
         notices: vec![],
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: vec![],
     }
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
-use crate::fault::{FaultState, Subject};
+use crate::fault::{Decided, FaultState, Subject};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Due, Progress, Resource, ResourceSpec, StageState};
@@ -214,20 +214,37 @@ impl Engine {
     /// Lets a fault decide about a resource.
     fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
         let Self { resources, faults, config, catalogs, seed, clocks, .. } = &mut *self;
-        let Some(resource) = resources.get(id).filter(|found| found.deleting.is_none()) else {
-            return Vec::new();
-        };
-        if faults.get(fault).is_some_and(|state| state.is_untimely_for(resource)) {
+        let Some(resource) = resources.get(id) else { return Vec::new() };
+        // What is being deleted can only be healed.
+        let is_listed = |state: &FaultState| state.afflicted.contains(id);
+        if resource.deleting.is_some() && !faults.get(fault).is_some_and(is_listed) {
             return Vec::new();
         }
         let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
         let subject = Subject { spec: &resource.spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
-        let wanted = faults.decide(fault, &subject, at, is_adopted, setting.seed);
-        let ends = faults.get(fault).and_then(|state| state.notice_end(id));
-        let wanted = wanted.map(|affliction| affliction.at_notice(ends));
+        let is_untimely = faults.get(fault).is_some_and(|state| state.is_untimely_for(resource, is_adopted));
+        let decided = if is_untimely {
+            // It is decided about when its time comes, whatever an earlier specification has said.
+            faults.forget_in(fault, id);
+            Decided::Spared
+        } else {
+            faults.decide(fault, &subject, at, is_adopted, setting.seed)
+        };
+        if decided == Decided::HitBefore
+            && let Some(ends) =
+                faults.get(fault).and_then(|state| state.former_notice_end(resource, at, setting))
+        {
+            faults.keep_notice(fault, id, ends);
+        }
+        let state = faults.get(fault);
+        let affliction = state.filter(|_| decided != Decided::Spared).and_then(FaultState::affliction);
+        let ends = state.and_then(|state| state.notice_end(id));
+        let wanted = affliction.cloned().map(|affliction| affliction.at_notice(ends));
         let events = self.set_affliction(at, id, &fault.name, wanted, ends);
-        self.keep_notice(fault, id);
+        if ends.is_none() {
+            self.keep_notice(fault, id);
+        }
         events
     }
 
@@ -351,14 +368,45 @@ impl FaultState {
         self.fault.effect.affliction()
     }
 
+    /// When the notice that an earlier process gave to a resource is over, if the specification has not changed since. The
+    /// notice began when the fault or its window began, or when the resource was there or had come far enough, whichever
+    /// was last.
+    fn former_notice_end(&self, resource: &Resource, at: SimTime, setting: Setting<'_>) -> Option<CloudTime> {
+        let affliction = self.affliction()?;
+        let notice = affliction.notice.as_ref()?;
+        let reached = match affliction.after.as_ref().and_then(|stage| resource.stage(stage)) {
+            Some(StageState::Reached { at }) => *at,
+            _ => resource.created,
+        };
+        let hit = self.window_began().max(resource.created).max(reached);
+        let ends = setting.time(hit).after(notice.lasts);
+        Some(if ends <= setting.time(at) { NoticeEnd::OVER } else { ends })
+    }
+
+    /// When it began to decide about the resources that were there.
+    fn window_began(&self) -> SimTime {
+        match self.fault.budget.schedule {
+            Some(schedule) => schedule.begin(self.record.began, self.record.windows),
+            None => self.record.began,
+        }
+    }
+
     /// Whether the resource has come too far for it, or not far enough. It has come too far if the fault only holds stages,
     /// and the resource reached all of them before it was decided about, or if the resource reached the stage before which
-    /// it has to be hit. Such a resource does not count: a fault that holds one machine holds the next new one.
-    fn is_untimely_for(&self, resource: &Resource) -> bool {
+    /// it has to be hit. Such a resource does not count: a fault that holds one machine holds the next new one. An earlier
+    /// process decided about a resource that is adopted when the resource had not come as far.
+    fn is_untimely_for(&self, resource: &Resource, is_adopted: bool) -> bool {
         self.affliction().is_some_and(|Affliction { holds, before, after, is_down, is_final, .. }| {
             let only_holds = !holds.is_empty() && !is_down && !is_final;
             let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
-            let is_past = before.as_ref().is_some_and(|stage| reached.contains(stage));
+            let was_before = |stage: &StageName| match resource.stage(stage) {
+                Some(StageState::Reached { at }) if is_adopted && self.came_back => {
+                    let began = self.window_began();
+                    *at > began || resource.created > began
+                }
+                state => !matches!(state, Some(StageState::Reached { .. })),
+            };
+            let is_past = before.as_ref().is_some_and(|stage| !was_before(stage));
             let is_early = after.as_ref().is_some_and(|stage| !reached.contains(stage));
             (is_past || is_early || (only_holds && holds.is_subset(&reached)))
                 && !self.afflicted.contains(&resource.spec.id)

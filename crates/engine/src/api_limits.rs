@@ -65,15 +65,18 @@ impl Calls {
     /// those who were refused together do not come back together.
     fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
         let now = at.as_millis().saturating_mul(1000);
-        let busy_until = self.busy_until.max(now);
         let (interval, tolerance) = (rate.interval(), rate.tolerance());
+        // Calls are never further ahead than this, unless the wall clock was set back.
+        let furthest = now.saturating_add(tolerance).saturating_add(interval);
+        let busy_until = self.busy_until.clamp(now, furthest);
         if busy_until - now <= tolerance {
             self.busy_until = busy_until.saturating_add(interval);
             return Ok(());
         }
         let latest = now.saturating_add(u64::try_from(RETRY_MAX.as_micros()).unwrap_or(u64::MAX));
         let free = busy_until - tolerance;
-        self.last_slot = free.max(self.last_slot.saturating_add(interval)).min(latest);
+        let known = Some(self.last_slot).filter(|slot| *slot <= latest).unwrap_or_default();
+        self.last_slot = free.max(known.saturating_add(interval)).min(latest);
         // The engine counts in milliseconds.
         Err(Duration::from_millis((self.last_slot - now).div_ceil(1000)))
     }

@@ -52,16 +52,33 @@ impl Engine {
         if known == Some(stage) {
             return Ok(Outcome::AlreadyDone);
         }
-        let (ran, runs) = (known.is_some_and(|known| instance.runs(known)), instance.runs(stage));
-        let found = self.resources.get_mut(load_balancer).expect("it is present");
+        self.lead(now, load_balancer, name, stage, events);
+        Ok(Outcome::Accepted)
+    }
+
+    /// Lets a load balancer lead to an instance from when the instance reaches a stage. Neither has to be there.
+    pub(crate) fn lead(
+        &mut self,
+        now: SimTime,
+        load_balancer: &ResourceId,
+        name: &str,
+        stage: &StageName,
+        events: &mut Vec<Event>,
+    ) {
+        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        let Some(instance) = self.get(&id).filter(|instance| instance.stage(stage).is_some()) else { return };
+        let runs = instance.runs(stage);
+        let Some(known) = self.get(load_balancer) else { return };
+        let ran = known.backends.get(name).is_some_and(|known| instance.runs(known));
+        let is_told = known.deleting.is_none() && ran != runs;
+        let found = self.resources.get_mut(load_balancer).expect("it was found above");
         found.backends.insert(name.to_owned(), stage.clone());
-        if ran == runs {
-            found.generation += 1;
-        } else {
+        if is_told {
             let kind = if runs { EventKind::BackendInService } else { EventKind::BackendOutOfService };
             events.push(told(now, found, kind(name.to_owned())));
+        } else {
+            found.generation += 1;
         }
-        Ok(Outcome::Accepted)
     }
 
     /// A resource that is not being deleted.

@@ -12,7 +12,7 @@ use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
 use crate::fault::{Call, FaultRecord, FaultState, Lag, Strike, Subject, Verdict};
-use crate::faults::{Change, Faults};
+use crate::faults::{Change, Faults, KnownBefore};
 use crate::findings::CallerFindings;
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::journal::{Cursor, Journal, Record};
@@ -249,19 +249,7 @@ impl Engine {
                 }
                 Ok(outcome)
             }
-            Request::Adopt { spec, created, reached, hardware, deleting } => {
-                let is_there = self.resources.contains_key(&spec.id);
-                let created = (*created).min(now);
-                let outcome = self.create(now, caller, spec, hardware.as_ref(), created, reached)?;
-                if let Some(since) = deleting.filter(|_| !is_there) {
-                    self.begin_deletion(since.min(now), &spec.id, true);
-                }
-                events.extend(self.get(&spec.id).filter(|_| !is_there).map(|made| made.adopted(now)));
-                if outcome == Outcome::Accepted {
-                    events.extend(self.afflict(now, &spec.id, !is_there));
-                }
-                Ok(outcome)
-            }
+            Request::Adopt { spec, former } => self.adopt(now, caller, spec, former, events),
             Request::RegisterBackend { load_balancer, instance, in_service_from } => {
                 self.register(now, load_balancer, instance, in_service_from, events)
             }
@@ -275,15 +263,17 @@ impl Engine {
                 }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted, notices, leaked } => {
+            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked } => {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-                if !self.faults.put(now, id, fault, record, afflicted, notices) {
+                let known = KnownBefore { afflicted, is_cut: *is_cut, notices, skipped };
+                let Some(healed) = self.faults.put(now, id, fault, record, known) else {
                     return Ok(Outcome::AlreadyDone);
-                }
+                };
+                events.extend(self.heal(now, &id.name, &healed));
                 // A fault that is new or changes decides about all resources of its account.
                 if afflicted_some || fault.effect.affliction().is_some() {
                     events.extend(self.afflict_all(now, id));
@@ -511,7 +501,7 @@ impl Engine {
         Outcome::Accepted
     }
 
-    fn create(
+    pub(crate) fn create(
         &mut self,
         now: SimTime,
         creator: &str,
@@ -649,7 +639,7 @@ impl Engine {
     }
 
     /// Begins the deletion of a resource that exists, or goes on with one that an earlier process began.
-    fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
+    pub(crate) fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
         let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();

@@ -15,11 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::{Affliction, NoticeEnd};
+use crate::as_list;
 use crate::canonical::Canonical;
 use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::identity::{ResourceId, ResourceKind};
-use crate::lag::{Hidden, HiddenChanges, as_list};
+use crate::lag::{Hidden, HiddenChanges};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Outcome, Verb};
 use crate::resource::ResourceSpec;
@@ -245,7 +246,8 @@ impl Budget {
     /// fault that cannot hit any more needs no more windows.
     #[must_use]
     pub fn next_change(&self, record: &FaultRecord, now: SimTime) -> Option<SimTime> {
-        let needs_windows = self.window(record.began, now).is_open || !self.is_used_up(record);
+        let Window { number, is_open } = self.window(record.began, now);
+        let needs_windows = (is_open && number == record.windows) || !self.is_used_up(record);
         let schedule = self.schedule.filter(|_| needs_windows);
         let change = schedule.and_then(|schedule| schedule.next_change(record.began, now));
         change.into_iter().chain(self.ends(record.began)).min()
@@ -310,14 +312,21 @@ pub struct FaultState {
     #[serde(default)]
     pub afflicted: BTreeSet<ResourceId>,
     /// When its notices are over, by resource, also those of an earlier process.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<NoticeEnd>,
+    #[serde(default, with = "as_list", skip_serializing_if = "BTreeMap::is_empty")]
+    pub notices: BTreeMap<ResourceId, CloudTime>,
+    /// The resources that passed because its budget skips the first ones, at most [`FaultState::SKIP_MAX`], also those of an
+    /// earlier process.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub skipped: BTreeSet<ResourceId>,
     /// The resources about which it was decided that it does not afflict them.
     #[serde(default)]
     spared: BTreeSet<ResourceId>,
     /// Whether an earlier process had it, and decided about the resources of that time.
     #[serde(default)]
-    came_back: bool,
+    pub(crate) came_back: bool,
+    /// Whether that process afflicted more than it could list.
+    #[serde(default)]
+    pub(crate) is_cut: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
     /// When a window begins or ends next, or its time is over. None before it is put, and if that never happens.
@@ -364,14 +373,17 @@ impl Call<'_> {
     /// Identifies the operation and the subject. Calls of different subjects may have the same key by accident, once in
     /// 2^64: then they share their number of attempts. Computed once for all faults that want it.
     fn key(&self) -> u64 {
-        *self.key.get_or_init(|| {
-            let mut key = Canonical::new();
-            key.text(self.verb.as_str());
-            key.id(&self.subject.spec.id);
-            let [a, b, c, d, e, f, g, h, ..] = key.finish();
-            u64::from_be_bytes([a, b, c, d, e, f, g, h])
-        })
+        *self.key.get_or_init(|| call_key(self.verb, &self.subject.spec.id))
     }
+}
+
+/// Identifies an operation on a resource, see [`Call::key`].
+pub(crate) fn call_key(verb: Verb, id: &ResourceId) -> u64 {
+    let mut key = Canonical::new();
+    key.text(verb.as_str());
+    key.id(id);
+    let [a, b, c, d, e, f, g, h, ..] = key.finish();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// What the faults of an account do to a call.
@@ -392,6 +404,17 @@ pub(crate) enum Answer {
     Passes,
     /// It counts the call and hits it.
     Hits(Strike),
+}
+
+/// What a fault decides about a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// It does not afflict it.
+    Spared,
+    /// It afflicts it.
+    Hit,
+    /// It afflicts it since an earlier process, whose list is cut: when its notice is over has to be found out.
+    HitBefore,
 }
 
 /// What a fault does to a call that it hits.
@@ -429,6 +452,8 @@ impl FaultState {
     /// How many calls a fault remembers attempts or delays of: 16 KiB each. For calls beyond, draws are keyed by the
     /// number of the match, and there is no delay. It also hides as many changes, 300 KiB, and lets those beyond show.
     const CALLS_MAX: usize = 1024;
+    /// How many of the resources that passed because of [`Budget::skip`] it remembers. After a restart it hits those beyond.
+    pub const SKIP_MAX: usize = 100;
 
     /// A fault with what it did in an earlier process, if anything.
     pub(crate) fn new(
@@ -436,7 +461,8 @@ impl FaultState {
         fault: Fault,
         record: FaultRecord,
         afflicted: BTreeSet<ResourceId>,
-        notices: Vec<NoticeEnd>,
+        notices: BTreeMap<ResourceId, CloudTime>,
+        skipped: BTreeSet<ResourceId>,
     ) -> Self {
         Self {
             id,
@@ -447,7 +473,9 @@ impl FaultState {
             last_hits: VecDeque::new(),
             afflicted,
             notices,
+            skipped,
             spared: BTreeSet::new(),
+            is_cut: false,
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
@@ -492,25 +520,48 @@ impl FaultState {
         if self.has_ended { None } else { self.fault.budget.next_change(&self.record, now) }
     }
 
-    /// Begins to decide anew if a window has begun since it last decided, and forgets what a window that is over had
-    /// afflicted. Returns the resources that it afflicts no more. What is final stays.
+    /// Begins to decide again if a window has begun since it last decided, and forgets what a window that is over had
+    /// afflicted. Returns the resources that it afflicts no more.
     pub(crate) fn turn(&mut self, now: SimTime) -> BTreeSet<ResourceId> {
         let Window { number, is_open } = self.window(now);
         let is_new = number != self.record.windows;
-        if is_open && !is_new {
+        if self.has_ended || (is_open && !is_new) {
             return BTreeSet::new();
         }
-        self.record.windows = number;
-        self.came_back &= !is_new;
-        self.spared.clear();
+        // A fault that cannot hit any more begins no window.
+        if !(is_new && self.fault.budget.is_used_up(&self.record)) {
+            self.record.windows = number;
+            self.came_back &= !is_new;
+            self.spared.clear();
+            self.skipped.clear();
+        }
+        self.let_go()
+    }
+
+    /// Ends: its time is over. Returns the resources that it afflicts no more.
+    pub(crate) fn end(&mut self) -> BTreeSet<ResourceId> {
+        self.has_ended = true;
+        self.let_go()
+    }
+
+    /// Afflicts only those any more for which it is final. Returns the others.
+    pub(crate) fn let_go(&mut self) -> BTreeSet<ResourceId> {
         let all = std::mem::take(&mut self.afflicted);
         let (stay, healed) = all.into_iter().partition(|id| self.is_final_for(id));
         self.afflicted = stay;
-        self.notices.retain(|notice| self.afflicted.contains(&notice.id));
+        self.notices.retain(|id, _| self.afflicted.contains(id));
         healed
     }
 
-    /// Whether what it has done to a resource stays when a window ends.
+    /// Forgets all resources. Returns those that it afflicted.
+    pub(crate) fn forget_all(&mut self) -> BTreeSet<ResourceId> {
+        self.notices.clear();
+        self.spared.clear();
+        self.skipped.clear();
+        std::mem::take(&mut self.afflicted)
+    }
+
+    /// Whether what it has done to a resource stays when a window or the time of the fault ends.
     fn is_final_for(&self, id: &ResourceId) -> bool {
         let Some(affliction) = self.affliction() else { return false };
         let is_final = |affliction: &Affliction| affliction.is_final;
@@ -532,41 +583,44 @@ impl FaultState {
         at: SimTime,
         is_adopted: bool,
         seed: &Seed,
-    ) -> bool {
+    ) -> Decided {
         let Subject { spec, .. } = subject;
         if !self.can_afflict(subject) {
             self.forget(&spec.id);
-            return false;
+            return Decided::Spared;
         }
         let phase = self.phase(at);
-        let is_over = self.ends().is_some_and(|ends| ends <= at);
-        let is_kept = self.is_in_force(at) || (!is_over && self.is_final_for(&spec.id));
+        let is_kept = self.is_in_force(at) || self.is_final_for(&spec.id);
         if is_kept && self.afflicted.contains(&spec.id) {
-            return true;
+            return Decided::Hit;
         }
         if phase != FaultPhase::Active || self.spared.contains(&spec.id) {
-            return false;
+            return Decided::Spared;
         }
         let Budget { probability, skip, count, .. } = self.fault.budget;
         let decision = Decision::Affliction { fault: &self.id.name };
-        // Each window draws anew.
+        // Each window draws for itself.
         let window = u32::try_from(self.record.windows).unwrap_or(u32::MAX);
         let is_drawn = probability.draw(&mut seed.draws(spec, decision, window));
-        let is_hit = if is_adopted && self.came_back {
-            // An earlier process decided, and the list of what was hit may be cut. Without a number to count to, the
-            // decision is the same again.
-            is_drawn && skip == 0 && count.is_none()
-        } else {
-            self.record.matched += 1;
-            let is_hit = is_drawn && self.record.matched > skip;
-            if is_hit {
-                self.note(Hit { at, operation: None, target: spec.id.clone() });
+        if is_adopted && self.came_back {
+            // An earlier process decided. If its list is cut, the number of hits has no limit, and the draw and the list of
+            // what was skipped tell the same again.
+            let was_hit = self.is_cut && is_drawn && count.is_none() && !self.skipped.contains(&spec.id);
+            let decided = if was_hit { &mut self.afflicted } else { &mut self.spared };
+            decided.insert(spec.id.clone());
+            return if was_hit { Decided::HitBefore } else { Decided::Spared };
+        }
+        self.record.matched += 1;
+        if !is_drawn || self.record.matched <= skip {
+            if is_drawn && self.skipped.len() < Self::SKIP_MAX {
+                self.skipped.insert(spec.id.clone());
             }
-            is_hit
-        };
-        let decided = if is_hit { &mut self.afflicted } else { &mut self.spared };
-        decided.insert(spec.id.clone());
-        is_hit
+            self.spared.insert(spec.id.clone());
+            return Decided::Spared;
+        }
+        self.note(Hit { at, operation: None, target: spec.id.clone() });
+        self.afflicted.insert(spec.id.clone());
+        Decided::Hit
     }
 
     /// Whether it matches a resource that can have its affliction.
@@ -579,25 +633,34 @@ impl FaultState {
     pub(crate) fn knows(&self, id: &ResourceId) -> bool {
         self.afflicted.contains(id)
             || self.spared.contains(id)
-            || self.notices.iter().any(|notice| notice.id == *id)
+            || self.skipped.contains(id)
+            || self.notices.contains_key(id)
     }
 
     /// The resources about which it keeps something. One may appear more than once.
     pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceId> {
-        let notices = self.notices.iter().map(|notice| &notice.id);
-        self.afflicted.iter().chain(&self.spared).chain(notices)
+        self.afflicted.iter().chain(&self.spared).chain(&self.skipped).chain(self.notices.keys())
     }
 
     /// Forgets a resource that is gone, or that it no longer matches.
     pub(crate) fn forget(&mut self, id: &ResourceId) {
-        self.notices.retain(|notice| notice.id != *id);
+        self.notices.remove(id);
         self.afflicted.remove(id);
         self.spared.remove(id);
+        self.skipped.remove(id);
+    }
+
+    /// Forgets the calls about a resource that is gone.
+    pub(crate) fn forget_calls(&mut self, keys: &[u64]) {
+        for key in keys {
+            self.attempts.remove(key);
+            self.delayed.remove(key);
+        }
     }
 
     /// When its notice to a resource is over, if it has given one.
     pub(crate) fn notice_end(&self, id: &ResourceId) -> Option<CloudTime> {
-        self.notices.iter().find(|notice| notice.id == *id).map(|notice| notice.ends)
+        self.notices.get(id).copied()
     }
 
     /// Counts a hit.

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::affliction::{Affliction, NoticeEnd};
+use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
-use crate::fault::{Answer, Call, Effect, Fault, FaultRecord, FaultState, Subject, Verdict};
+use crate::fault::{
+    Answer, Call, Decided, Effect, Fault, FaultRecord, FaultState, Subject, Verdict, call_key,
+};
 use crate::fault_index::{Asked, FaultIndex};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;
+use crate::operation::Verb;
 use crate::seed::Seed;
 use crate::time::SimTime;
 
@@ -19,6 +22,19 @@ pub(crate) struct Faults {
     by_account: BTreeMap<String, OfAccount>,
     /// When the time of each fault is over, or a window of its schedule begins or ends.
     changes: BTreeSet<(SimTime, ResourceId)>,
+}
+
+/// What an earlier process knew about the resources of a fault.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownBefore<'a> {
+    /// The resources that it afflicted.
+    pub(crate) afflicted: &'a [ResourceId],
+    /// Whether it afflicted more than these.
+    pub(crate) is_cut: bool,
+    /// When its notices are over.
+    pub(crate) notices: &'a [NoticeEnd],
+    /// The resources that passed because its budget skips the first ones.
+    pub(crate) skipped: &'a [ResourceId],
 }
 
 /// What happens to a fault as time passes.
@@ -42,6 +58,8 @@ struct OfAccount {
     knowing: BTreeMap<ResourceId, BTreeSet<Arc<str>>>,
     /// Which of them can hide changes from reads. There are few.
     hiding: BTreeSet<Arc<str>>,
+    /// Which of them count calls.
+    counting: BTreeSet<Arc<str>>,
 }
 
 impl Faults {
@@ -68,29 +86,44 @@ impl Faults {
         self.by_account.is_empty()
     }
 
-    /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns whether something changed.
+    /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns what it afflicts no more because a window
+    /// has ended or begun meanwhile; none if nothing changed.
     pub(crate) fn put(
         &mut self,
         now: SimTime,
         id: &ResourceId,
         fault: &Fault,
         record: FaultRecord,
-        afflicted: &[ResourceId],
-        notices: &[NoticeEnd],
-    ) -> bool {
+        known: KnownBefore<'_>,
+    ) -> Option<BTreeSet<ResourceId>> {
         let mut state = match self.get(id) {
-            Some(known) if known.fault == *fault => return false,
+            Some(known) if known.fault == *fault => return None,
             Some(known) => known.clone().changed(fault.clone()),
             None => {
+                let KnownBefore { afflicted, is_cut, notices, skipped } = known;
                 let afflicted = afflicted.iter().cloned().collect();
-                FaultState::new(id.clone(), fault.clone(), record, afflicted, notices.to_vec())
+                let notices = notices.iter().map(|notice| (notice.id.clone(), notice.ends)).collect();
+                let skipped = skipped.iter().cloned().collect();
+                let mut new = FaultState::new(id.clone(), fault.clone(), record, afflicted, notices, skipped);
+                new.is_cut = is_cut;
+                // It ended in an earlier process, or while there was none.
+                if new.ends().is_some_and(|ends| ends <= now) {
+                    new.end();
+                }
+                new
             }
         };
-        // What it afflicts no more is healed when it decides about all resources.
-        state.turn(now);
+        let is_over = state.ends().is_some_and(|ends| ends <= now);
+        // The journal tells of the end when it is polled next.
+        let mut healed = if is_over { state.let_go() } else { state.turn(now) };
+        match state.affliction() {
+            None => healed.append(&mut state.forget_all()),
+            Some(affliction) if affliction.notice.is_none() => state.notices.clear(),
+            Some(_) => {}
+        }
         state.changes_at = state.next_change(now);
         self.insert(state);
-        true
+        Some(healed)
     }
 
     /// Adds a fault as it was. Replaces a fault of the same name.
@@ -129,7 +162,7 @@ impl Faults {
         names
     }
 
-    /// What is wrong with a resource because of a fault.
+    /// Lets a fault decide about a resource.
     pub(crate) fn decide(
         &mut self,
         fault: &ResourceId,
@@ -137,22 +170,31 @@ impl Faults {
         at: SimTime,
         is_adopted: bool,
         seed: &Seed,
-    ) -> Option<Affliction> {
-        let faults = self.of_account_mut(fault)?;
-        let state = faults.by_name.get_mut(fault.name.as_str())?;
-        let is_hit = state.decide(subject, at, is_adopted, seed);
-        let affliction = is_hit.then(|| state.affliction().cloned()).flatten();
+    ) -> Decided {
+        let Some(faults) = self.of_account_mut(fault) else { return Decided::Spared };
+        let Some(state) = faults.by_name.get_mut(fault.name.as_str()) else { return Decided::Spared };
+        let decided = state.decide(subject, at, is_adopted, seed);
         faults.note(&fault.name, &subject.spec.id);
-        affliction
+        decided
     }
 
     /// Keeps when the notice of a fault to a resource is over.
     pub(crate) fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId, ends: CloudTime) {
         let Some(faults) = self.of_account_mut(fault) else { return };
         if let Some(state) = faults.by_name.get_mut(fault.name.as_str()) {
-            state.notices.retain(|notice| notice.id != *id);
-            state.notices.push(NoticeEnd { id: id.clone(), ends });
+            state.notices.insert(id.clone(), ends);
             faults.note(&fault.name, id);
+        }
+    }
+
+    /// Lets a fault forget a resource.
+    pub(crate) fn forget_in(&mut self, fault: &ResourceId, id: &ResourceId) {
+        let Some(faults) = self.of_account_mut(fault) else { return };
+        if let Some(state) = faults.by_name.get_mut(fault.name.as_str())
+            && state.knows(id)
+        {
+            state.forget(id);
+            faults.no_longer_knows(&fault.name, id);
         }
     }
 
@@ -161,6 +203,12 @@ impl Faults {
         let Some(faults) = self.by_account.get_mut(&id.account) else { return };
         for name in faults.knowing.remove(id).into_iter().flatten() {
             faults.by_name.get_mut(&name).expect("a fault is removed with what it knows").forget(id);
+        }
+        if !faults.counting.is_empty() {
+            let keys = Verb::ALL.map(|verb| call_key(verb, id));
+            for name in &faults.counting {
+                faults.by_name.get_mut(name).expect("a fault is removed with its name").forget_calls(&keys);
+            }
         }
     }
 
@@ -209,8 +257,7 @@ impl Faults {
         let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its changes");
         let known: Vec<_> = state.known().cloned().collect();
         let (change, healed) = if state.ends().is_some_and(|ends| ends <= at) {
-            state.has_ended = true;
-            (Change::Ends, std::mem::take(&mut state.afflicted))
+            (Change::Ends, state.end())
         } else {
             let healed = state.turn(at);
             (if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds }, healed)
@@ -252,6 +299,9 @@ impl OfAccount {
         if matches!(state.fault.effect, Effect::Lag(_)) {
             self.hiding.insert(Arc::clone(&name));
         }
+        if !matches!(state.fault.effect, Effect::Afflict(_)) {
+            self.counting.insert(Arc::clone(&name));
+        }
         for id in state.known() {
             self.knowing.entry(id.clone()).or_default().insert(Arc::clone(&name));
         }
@@ -262,6 +312,7 @@ impl OfAccount {
         let state = self.by_name.remove(name)?;
         self.index.remove(name, &state.fault);
         self.hiding.remove(name);
+        self.counting.remove(name);
         state.known().for_each(|id| self.no_longer_knows(name, id));
         Some(state)
     }

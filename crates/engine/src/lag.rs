@@ -49,21 +49,6 @@ impl Hidden {
 /// The changes that a fault hides, by what they changed.
 pub(crate) type HiddenChanges = BTreeMap<ResourceId, Hidden>;
 
-/// Writes the changes as a list: the keys of a map in JSON are texts.
-pub(crate) mod as_list {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::HiddenChanges;
-
-    pub(crate) fn serialize<S: Serializer>(changes: &HiddenChanges, to: S) -> Result<S::Ok, S::Error> {
-        changes.iter().collect::<Vec<_>>().serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<HiddenChanges, D::Error> {
-        Ok(Vec::<(_, _)>::deserialize(from)?.into_iter().collect())
-    }
-}
-
 /// Why a read does not show something, and for how long.
 struct Reason {
     lag: Duration,

@@ -31,8 +31,10 @@
 //! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage
 //! or a zone stands for.
 
+mod adoption;
 mod affliction;
 mod api_limits;
+mod as_list;
 mod backends;
 mod canonical;
 mod catalog;
@@ -66,6 +68,7 @@ mod state;
 mod time;
 mod usage;
 
+pub use adoption::{Former, Loss};
 pub use affliction::{Affliction, Notice, NoticeEnd};
 pub use api_limits::{ApiLimits, CallRate, Calls, NamedCalls};
 pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Market, Model, Price, Stock};

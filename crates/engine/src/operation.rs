@@ -1,14 +1,14 @@
 //! Operations on the cloud, their answers, and events.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::adoption::Former;
 use crate::affliction::{Affliction, NoticeEnd};
 use crate::api_limits::CallRate;
-use crate::catalog::{Catalog, Hardware, Model};
+use crate::catalog::{Catalog, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::findings::CallerFindings;
@@ -154,21 +154,12 @@ pub enum Request {
     /// Adopt a resource that an earlier process had, with the stages it had reached. It exists already, so no limit
     /// refuses it. A stage that was under way is due when it would have been: it is entered when its last predecessor
     /// was reached, and it draws the same values again. A stage that had failed fails again. The number of retries is
-    /// not carried over.
+    /// not carried over. It is no call: no rate counts it, and no fault is asked.
     Adopt {
         /// The specification of the resource.
         spec: ResourceSpec,
-        /// When it was created, at the latest now. Stages without predecessors are entered then.
-        created: SimTime,
-        /// When each stage was reached; a precision of seconds is enough. Stages that the resource does not have are
-        /// ignored.
-        reached: BTreeMap<StageName, SimTime>,
-        /// The hardware. None if it was not recorded: then the hardware of the model as it is today, or the default
-        /// hardware if the catalog no longer offers the model.
-        hardware: Option<Hardware>,
-        /// When its deletion began, if it did, at the latest now. The deletion ends when it would have.
-        #[serde(default)]
-        deleting: Option<SimTime>,
+        /// What the earlier process knew about it.
+        former: Box<Former>,
     },
     /// Set a catalog. Instances created from now on use it; existing instances keep their hardware.
     PutCatalog {
@@ -200,9 +191,15 @@ pub enum Request {
         /// The resources that the fault afflicted in an earlier process.
         #[serde(default)]
         afflicted: Vec<ResourceId>,
+        /// Whether it afflicted more than these.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_cut: bool,
         /// When its notices are over.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<NoticeEnd>,
+        /// The resources that passed because its budget skips the first ones, at most [`crate::FaultState::SKIP_MAX`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<ResourceId>,
         /// What the fault made leak in an earlier process, for a fault that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,

@@ -48,6 +48,12 @@ impl Schedule {
         Window { number: passed / every + 1, is_open: passed % every < millis(self.lasts) }
     }
 
+    /// When the window of a number began, counted from 1.
+    pub(crate) fn begin(&self, began: SimTime, number: u64) -> SimTime {
+        let passed = millis(self.every).max(1).saturating_mul(number.saturating_sub(1));
+        began + self.offset + Duration::from_millis(passed)
+    }
+
     /// When the next window begins or the present one ends, after a time. None if that never happens.
     pub(crate) fn next_change(&self, began: SimTime, now: SimTime) -> Option<SimTime> {
         let Some(passed) = self.passed(began, now) else { return Some(began + self.offset) };

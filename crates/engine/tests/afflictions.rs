@@ -7,8 +7,8 @@ use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, registe
 use crate::faults::{fault, put, script};
 use nephele_engine::{
     Affliction, Budget, CloudError, DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord,
-    Journal, Latency, Matches, Odds, Outcome, Record, Request, ResourceId, ResourceKind, ResourceSpec,
-    SimTime, StageState,
+    Former, Journal, Latency, Matches, Odds, Outcome, Record, Request, ResourceId, ResourceKind,
+    ResourceSpec, SimTime, StageState,
 };
 use proptest::prelude::*;
 
@@ -246,6 +246,8 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         record: state.record,
         afflicted: afflicted_before,
         notices: Vec::new(),
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: Vec::new(),
     };
     ask(&mut after, at(9), put).unwrap();
@@ -255,7 +257,10 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         ask(
             &mut after,
             at(9),
-            Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None },
+            Request::Adopt {
+                spec,
+                former: Box::new(Former { created: at(0), reached, ..Former::default() }),
+            },
         )
         .unwrap();
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    CallerFindings, Catalog, ClockRecord, ClockSetting, Engine, Entry, Event, EventKind, Latency, Line, Rate,
-    Record, Replay, Request, ResourceId, ResourceSpec, SimTime, StageState, UpdateSpec,
+    CallerFindings, Catalog, ClockRecord, ClockSetting, Engine, Entry, Event, EventKind, Former, Latency,
+    Line, Rate, Record, Replay, Request, ResourceId, ResourceSpec, SimTime, StageState, UpdateSpec,
 };
 use proptest::prelude::*;
 
@@ -177,7 +177,7 @@ proptest! {
         let mut after = engine();
         ask(&mut after, stop, put("north", setting, record)).unwrap();
         let reached = reached_stages(&before, &id("m"));
-        let adopt = Request::Adopt { spec: of("north", "m"), created, reached, hardware: None, deleting: None };
+        let adopt = Request::Adopt { spec: of("north", "m"), former: Box::new(Former { created, reached, ..Former::default() }) };
         ask(&mut after, stop, adopt).unwrap();
         after.poll(stop);
         // At a high rate a stage passes within a millisecond: the time of the cloud within it is not published.

@@ -7,7 +7,7 @@ use crate::cloud::{ask, at, engine, id, machine};
 use crate::faults::put;
 use nephele_engine::{
     Budget, CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault,
-    InstanceType, Journal, Latency, Line, Market, Matches, Price, Rate, Replay, Request, ResourceId,
+    Former, InstanceType, Journal, Latency, Line, Market, Matches, Price, Rate, Replay, Request, ResourceId,
     ResourceKind, ResourceSpec, SimTime, Spent,
 };
 use proptest::prelude::*;
@@ -141,10 +141,7 @@ fn the_total_goes_on_where_an_earlier_process_left_it() {
     let reached = BTreeMap::new();
     let adopt = Request::Adopt {
         spec: spec("a", "one", "s", Market::OnDemand),
-        created: at(0),
-        reached,
-        hardware: None,
-        deleting: None,
+        former: Box::new(Former { created: at(0), reached, ..Former::default() }),
     };
     ask(&mut after, at(3 * HOUR), put_catalog(usual(), Some(before))).unwrap();
     ask(&mut after, at(3 * HOUR), adopt).unwrap();

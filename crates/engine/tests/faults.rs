@@ -33,6 +33,8 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         record: began(SimTime::from_millis(u64::MAX)),
         afflicted: Vec::new(),
         notices: Vec::new(),
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: Vec::new(),
     }
 }
@@ -308,6 +310,8 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
         record,
         afflicted: Vec::new(),
         notices: Vec::new(),
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: Vec::new(),
     };
     ask(&mut engine, at(50), put.clone()).unwrap();

@@ -257,6 +257,8 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
         record: FaultRecord::default(),
         afflicted: Vec::new(),
         notices: Vec::new(),
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: vec![leaked("m", at(2)), leaked("n", at(2))],
     };
     ask(&mut engine, at(9), put_fault.clone()).unwrap();

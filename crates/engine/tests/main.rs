@@ -12,6 +12,7 @@ mod latencies;
 mod leaks;
 mod notices;
 mod properties;
+mod restarts;
 mod rooms;
 mod rules;
 mod schedules;

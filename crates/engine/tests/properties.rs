@@ -8,9 +8,9 @@ use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
 };
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, GroupId, Hardware,
-    InstanceType, Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource,
-    ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
+    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, GroupId,
+    Hardware, InstanceType, Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request,
+    Resource, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
 };
 use proptest::prelude::*;
 
@@ -265,7 +265,7 @@ proptest! {
         let mut after = engine();
         for spec in machines.iter().rev() {
             let reached = reached_stages(&before, &spec.id);
-            let adopt = Request::Adopt { spec: spec.clone(), created: at(1), reached, hardware: None, deleting: None };
+            let adopt = Request::Adopt { spec: spec.clone(), former: Box::new(Former { created: at(1), reached, ..Former::default() }) };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
         // A stage that had failed fails again at the same time, and the event is recorded again.
@@ -300,7 +300,7 @@ proptest! {
             for at in reached.values_mut() {
                 *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
             }
-            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), created, reached, hardware: None, deleting: None }).unwrap();
+            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), former: Box::new(Former { created, reached, ..Former::default() }) }).unwrap();
         }
         after.poll(stop);
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -323,7 +323,7 @@ proptest! {
         before.poll(stop);
         let reached = reached_stages(&before, &id("m"));
         let mut after = engine();
-        ask(&mut after, stop, Request::Adopt { spec, created: at(1), reached, hardware: None, deleting: None }).unwrap();
+        ask(&mut after, stop, Request::Adopt { spec, former: Box::new(Former { created: at(1), reached, ..Former::default() }) }).unwrap();
         after.poll(stop);
         // If the update was seen to be over, it is not requested again.
         if before.next_deadline().is_some() {
@@ -349,7 +349,7 @@ proptest! {
         let (reached, deleting) = (reached_stages(&before, &id("m")), left.deleting.as_ref().map(|left| left.since));
         prop_assert_eq!(deleting, Some(began));
         let mut after = engine();
-        let adopt = Request::Adopt { spec, created: at(1), reached, hardware: None, deleting };
+        let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(1), reached, deleting, ..Former::default() }) };
         let (mut lines, mut cursor) = (vec![Line::State(after.state())], after.journal().end());
         ask(&mut after, stop, adopt.clone()).unwrap();
         prop_assert_eq!(ask(&mut after, stop, Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
@@ -379,7 +379,7 @@ proptest! {
         let mut after = engine();
         for name in &names {
             let reached = reached_stages(&before, &id(name));
-            let adopt = Request::Adopt { spec: machine(name, &jittered), created: at(0), reached, hardware: None, deleting: None };
+            let adopt = Request::Adopt { spec: machine(name, &jittered), former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
             ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
         }
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -741,10 +741,7 @@ proptest! {
         let latency = Latency::Jittered { base: Duration::from_secs(seconds), fraction };
         let mut spec = machine("m", &latency);
         spec.stages[1].failure = Odds::new(probability);
-        let adopt = Request::Adopt {
-            spec,
-            created: time(created),
-            reached: BTreeMap::from([("vm".into(), time(reached))]), hardware: None, deleting: None };
+        let adopt = Request::Adopt { spec, former: Box::new(Former { created: time(created), reached: BTreeMap::from([("vm".into(), time(reached))]), ..Former::default() }) };
         ask(&mut engine, time(now), adopt).unwrap();
         engine.poll(time(poll));
         let _ = ask(&mut engine, time(now), Request::Retry(id("m"), "node".into()));

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
-    CallerFindings, Catalog, CloudError, Engine, ErrorClass, Footprint, InstanceType, Latency, Limits, Line,
-    Outcome, Price, Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage, SimTime,
-    Stock,
+    CallerFindings, Catalog, CloudError, Engine, ErrorClass, Footprint, Former, InstanceType, Latency,
+    Limits, Line, Outcome, Price, Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage,
+    SimTime, Stock,
 };
 use proptest::prelude::*;
 
@@ -210,10 +210,7 @@ fn what_was_there_before_counts_and_is_never_refused() {
     for name in ["x", "y"] {
         let adopt = Request::Adopt {
             spec: spec(name, "l"),
-            created: at(0),
-            reached: BTreeMap::new(),
-            hardware: None,
-            deleting: None,
+            former: Box::new(Former { created: at(0), ..Former::default() }),
         };
         assert_eq!(ask(&mut engine, at(1), adopt), Ok(Outcome::Accepted));
     }

@@ -10,9 +10,9 @@ use crate::cloud::{
 };
 use nephele_engine::{
     CallerFindings, Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event,
-    EventKind, Footprint, Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price, Quotas,
-    Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState, StateError,
-    Took, Update, UpdateSpec, UpdateState, Zone,
+    EventKind, Footprint, Former, Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price,
+    Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, SimTime, StageState,
+    StateError, Took, Update, UpdateSpec, UpdateState, Zone,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -234,10 +234,7 @@ fn stages_that_cannot_be_walked_are_refused() {
         let spec = ResourceSpec { stages, ..machine("m", &latency) };
         let adopt = Request::Adopt {
             spec: spec.clone(),
-            created: at(0),
-            reached: BTreeMap::new(),
-            hardware: None,
-            deleting: None,
+            former: Box::new(Former { created: at(0), ..Former::default() }),
         };
         for request in [Request::Create(spec), adopt] {
             assert_eq!(ask(&mut engine(), at(0), request), Err(CloudError::InvalidStage(id("m"))));
@@ -403,10 +400,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
         put(&mut engine, "north", catalog(&["m.small"]));
         let adopt = Request::Adopt {
             spec: spec.clone(),
-            created: at(0),
-            reached: BTreeMap::new(),
-            hardware: noted,
-            deleting: None,
+            former: Box::new(Former { created: at(0), hardware: noted, ..Former::default() }),
         };
         ask(&mut engine, at(1), adopt).unwrap();
         assert_eq!(engine.get(&id("1")).unwrap().hardware, expected);
@@ -548,8 +542,7 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
     let mut engine = small_cloud();
     for name in ["1", "2"] {
         let spec = placed(name, "a", "m.large");
-        let adopt =
-            Request::Adopt { spec, created: at(0), reached: BTreeMap::new(), hardware: None, deleting: None };
+        let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(0), ..Former::default() }) };
         assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(
@@ -588,10 +581,7 @@ fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
     let adopt = || Request::Adopt {
         spec: machine("m", &fixed(2)),
-        created: at(0),
-        reached: reached_before.clone(),
-        hardware: None,
-        deleting: None,
+        former: Box::new(Former { created: at(0), reached: reached_before.clone(), ..Former::default() }),
     };
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
@@ -611,10 +601,7 @@ fn resource_is_not_adopted_as_created_in_the_future() {
     let mut engine = engine();
     let adopt = Request::Adopt {
         spec: machine("m", &fixed(2)),
-        created: at(1000),
-        reached: BTreeMap::new(),
-        hardware: None,
-        deleting: None,
+        former: Box::new(Former { created: at(1000), ..Former::default() }),
     };
     ask(&mut engine, at(3), adopt).unwrap();
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
@@ -899,7 +886,8 @@ fn backend_that_was_there_before_a_restart_is_in_service_again_when_it_is_regist
     let mut engine = balanced();
     let reached = ["vm", "node", "etcd"].map(|stage| (stage.into(), at(3))).into();
     let spec = machine("n", &fixed(2));
-    let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None };
+    let adopt =
+        Request::Adopt { spec, former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
     ask(&mut engine, at(9), adopt).unwrap();
     ask(&mut engine, at(9), register("l", "n", "etcd")).unwrap();
     assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(9), up("n"))]);

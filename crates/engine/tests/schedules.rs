@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Budget, DrawKey, Effect, Engine, FailureReason, Fault, FaultPhase, Latency, Matches, Odds,
-    Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule, SimTime,
+    Affliction, Budget, DrawKey, Effect, Engine, FailureReason, Fault, FaultPhase, Former, Latency, Matches,
+    Odds, Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule, SimTime,
 };
 use proptest::prelude::*;
 
@@ -164,6 +164,8 @@ proptest! {
             record: state.record,
             afflicted: state.afflicted.iter().cloned().collect(),
             notices: Vec::new(),
+            is_cut: false,
+            skipped: Vec::new(),
             leaked: Vec::new(),
         };
         let mut next: Watched = engine();
@@ -171,7 +173,7 @@ proptest! {
         ask(&mut next, back, put).unwrap();
         for ordinal in [5, 0, 4, 1, 3, 2] {
             let (spec, reached) = (numbered(ordinal), BTreeMap::new());
-            let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None };
+            let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
             ask(&mut next, back, adopt).unwrap();
         }
         for now in [back, at(stop + pause + after)] {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, reached_stages};
 use nephele_engine::{
-    CallerFindings, Catalog, ClockSetting, Engine, Entry, Event, EventKind, Latency, Line, Rate, Record,
-    Replay, Request, ResourceId, ResourceSpec, SimTime, Took,
+    CallerFindings, Catalog, ClockSetting, Engine, Entry, Event, EventKind, Former, Latency, Line, Rate,
+    Record, Replay, Request, ResourceId, ResourceSpec, SimTime, Took,
 };
 use proptest::prelude::*;
 
@@ -87,7 +87,10 @@ fn nobody_knows_how_long_took_what_an_earlier_process_accepted() {
     engine.poll(at(70));
     let mut after = with_clouds();
     let reached = reached_stages(&engine, &id("m"));
-    let adopt = Request::Adopt { spec: slow(), created: at(0), reached, hardware: None, deleting: None };
+    let adopt = Request::Adopt {
+        spec: slow(),
+        former: Box::new(Former { created: at(0), reached, ..Former::default() }),
+    };
     ask(&mut after, at(80), adopt).unwrap();
     after.poll(at(200));
     assert_eq!(told(&after), []);
@@ -96,10 +99,12 @@ fn nobody_knows_how_long_took_what_an_earlier_process_accepted() {
     assert_eq!(told(&after), expected(&LIFE[4..]));
     let again = Request::Adopt {
         spec: slow(),
-        created: at(0),
-        reached: reached_stages(&engine, &id("m")),
-        hardware: None,
-        deleting: Some(at(290)),
+        former: Box::new(Former {
+            created: at(0),
+            reached: reached_stages(&engine, &id("m")),
+            deleting: Some(at(290)),
+            ..Former::default()
+        }),
     };
     let mut after = with_clouds();
     ask(&mut after, at(300), again).unwrap();

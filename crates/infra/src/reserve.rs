@@ -12,7 +12,7 @@ use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
-use nephele_kit::owner_machine;
+use nephele_kit::{is_externally_managed, owner_machine};
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::machine;
@@ -64,7 +64,10 @@ pub(crate) fn machine(context: &Context, object: &InMemoryMachine) {
 /// The cluster of an InMemoryCluster with its published port.
 fn published(object: &InMemoryCluster) -> Option<FormerCluster> {
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
-    let catalog = cloud_name(object).to_owned();
+    // A user may have chosen the endpoint of a cluster whose creation has not begun. The load balancer of an externally
+    // managed cluster was created by somebody else.
+    let exists = object.first_created().is_some() || is_externally_managed(&object.metadata);
+    let catalog = exists.then(|| cloud_name(object).to_owned());
     Some(FormerCluster { id: cluster_of(&object.metadata)?, port: port(endpoint.port)?, catalog })
 }
 
@@ -73,7 +76,7 @@ fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<FormerCluster> {
     infrastructure_of_cluster(cluster)?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.host == host)?;
     let id = ClusterId { namespace: cluster.namespace()?, name: cluster.name_any() };
-    Some(FormerCluster { id, port: port(endpoint.port)?, catalog: String::new() })
+    Some(FormerCluster { id, port: port(endpoint.port)?, catalog: None })
 }
 
 /// The port of an endpoint; none when it is 0 or out of range, which the schema refuses.
@@ -81,14 +84,14 @@ fn port(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// A machine that already has addresses, a number or a start time; none for a machine without them or with a terminated
-/// instance.
+/// A machine that already has addresses, a number or a start time; none for a machine without them or whose instance is
+/// gone.
 fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> {
     let namespace = object.namespace()?;
     let owner = owner_machine(&object.metadata);
     let owner = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
     let cluster = cluster_of_machine(&object.metadata, owner.as_deref())?;
-    if object.termination().is_some() {
+    if object.has_ended() {
         return None;
     }
     let has_begun = machine::has_begun(object);

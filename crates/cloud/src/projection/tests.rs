@@ -56,6 +56,7 @@ fn machine(role: Role) -> MachineSpec {
         },
         started_at: None,
         reached: BTreeMap::new(),
+        is_deregistered: false,
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,

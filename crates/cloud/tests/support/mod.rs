@@ -212,6 +212,7 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
         allocation: Allocation::default(),
         started_at: None,
         reached: BTreeMap::new(),
+        is_deregistered: false,
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,

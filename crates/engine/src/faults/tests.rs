@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
+use crate::affliction::Affliction;
 use crate::catalog::Market;
 use crate::fault::{Budget, Effect, FailureReason, Matches};
 use crate::latency::Odds;
@@ -163,7 +164,7 @@ proptest! {
             match step {
                 Step::Put(name, fault) => {
                     let (id, record) = (ResourceId::fault("default", name), FaultRecord { began: at, ..FaultRecord::default() });
-                    faults.put(at, &id, &fault, record, &[], &[]);
+                    faults.put(at, &id, &fault, record, KnownBefore { afflicted: &[], is_cut: false, notices: &[], skipped: &[] });
                     walk.0.insert(name.to_owned(), faults.get(&id).expect("it was put").clone());
                 }
                 Step::Remove(name) => {
@@ -180,27 +181,30 @@ proptest! {
                         let id = ResourceId::fault("default", &*name);
                         (name.to_string(), faults.decide(&id, &subject, at, false, &seed))
                     });
-                    let decided: Vec<_> = decided.filter(|(_, affliction)| affliction.is_some()).collect();
+                    let decided: Vec<_> = decided.filter(|(_, decided)| *decided != Decided::Spared).collect();
                     let afflicting = walk.0.iter_mut().filter(|(_, state)| state.affliction().is_some());
                     let walked: Vec<_> = afflicting
                         .filter_map(|(name, state)| {
-                            let is_hit = state.decide(&subject, at, false, &seed);
-                            is_hit.then(|| (name.clone(), state.affliction().cloned()))
+                            let decided = state.decide(&subject, at, false, &seed);
+                            (decided != Decided::Spared).then(|| (name.clone(), decided))
                         })
                         .collect();
                     prop_assert_eq!(decided, walked);
                 }
                 Step::Forget(id) => {
                     faults.forget(&id);
-                    walk.0.values_mut().for_each(|state| state.forget(&id));
+                    let keys = Verb::ALL.map(|verb| call_key(verb, &id));
+                    for state in walk.0.values_mut() {
+                        state.forget(&id);
+                        state.forget_calls(&keys);
+                    }
                 }
                 Step::End => {
                     if let Some((id, change, healed)) = faults.pop_change() {
                         let state = walk.0.get_mut(&id.name).expect("a fault");
                         let due = state.changes_at.expect("it was due");
                         let walked = if change == Change::Ends {
-                            state.has_ended = true;
-                            std::mem::take(&mut state.afflicted)
+                            state.end()
                         } else {
                             state.turn(due)
                         };

@@ -114,7 +114,12 @@ pub(super) async fn provide(
 /// Creates the cluster and reads the endpoint of its load balancer from the cloud.
 fn make(context: &Context, wanted: &Wanted) -> Result<Endpoint, ClusterError> {
     let id = &wanted.spec.id;
-    context.cloud.ensure_cluster(wanted.spec.clone())?;
+    let is_restored = context.cloud.expects_load_balancer(id);
+    let endpoint = context.cloud.ensure_cluster(wanted.spec.clone())?;
+    // A restart is not a call.
+    if is_restored {
+        return Ok(endpoint);
+    }
     let described = context.cloud.describe_load_balancer(id)?;
     // The load balancer was deleted between the two calls.
     described.map(|balancer| balancer.endpoint).ok_or_else(|| ClusterError::Unknown(id.clone()))
@@ -131,7 +136,11 @@ fn show(context: &Context, wanted: &Wanted) {
 /// alone.
 pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let complete = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
-    match if complete { Outcome::Done } else { support(object, context, wanted) } {
+    // The load balancer of a cluster that is being deleted may be gone.
+    let is_gone = object.metadata.deletion_timestamp.is_some()
+        && wanted.observed.is_none()
+        && !context.cloud.expects_load_balancer(&wanted.spec.id);
+    match if complete || is_gone { Outcome::Done } else { support(object, context, wanted) } {
         Outcome::After(after) => Outcome::After(after),
         Outcome::Done | Outcome::WaitingOn(_) => Outcome::WaitingOn("unpaused"),
     }
@@ -212,6 +221,19 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Au
         }
     }
     state
+}
+
+/// Restores a cluster from before a restart that is to be deleted, and deletes it: until the cloud deletes its load
+/// balancer, it runs.
+pub(super) async fn resume_removal(
+    object: &InMemoryCluster,
+    context: &Context,
+    wanted: &Wanted,
+) -> Result<Removal, Error> {
+    if context.cloud.expects_load_balancer(&wanted.spec.id) {
+        support(object, context, wanted);
+    }
+    remove(object, context, Some(&wanted.spec.id)).await
 }
 
 /// Deletes a cluster, its load balancer first. The object keeps its finalizer until nothing is left.

@@ -85,19 +85,12 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(Outcome::Done)
         }
         Plan::Remove(id) => {
-            let (message, outcome) = match act::remove(&object, &context, id.as_ref()).await? {
-                Removal::Done => return Ok(Outcome::Done),
-                Removal::InProgress => {
-                    let message = "Waiting for the deletion of the load balancer".to_owned();
-                    (message, Outcome::WaitingOn("deletion"))
-                }
-                Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
-                Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
-            };
-            report::write(&*object, &context, report::deleting(&*object, &message, now))
-                .await
-                .map_err(Error::Patch)?;
-            Ok(outcome)
+            let removal = act::remove(&object, &context, id.as_ref()).await?;
+            removed(&object, &context, removal).await
+        }
+        Plan::ResumeRemoval(wanted) => {
+            let removal = act::resume_removal(&object, &context, &wanted).await?;
+            removed(&object, &context, removal).await
         }
         Plan::Wait { unmet, wanted } => {
             let held = act::hold(&object, &context).await?;
@@ -144,4 +137,21 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(applied.outcome())
         }
     }
+}
+
+/// Reports how far a deletion is.
+async fn removed(object: &InMemoryCluster, context: &Context, removal: Removal) -> Result<Outcome, Error> {
+    let (message, outcome) = match removal {
+        Removal::Done => return Ok(Outcome::Done),
+        Removal::InProgress => {
+            let message = "Waiting for the deletion of the load balancer".to_owned();
+            (message, Outcome::WaitingOn("deletion"))
+        }
+        Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
+        Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
+    };
+    report::write(object, context, report::deleting(object, &message, context.now()))
+        .await
+        .map_err(Error::Patch)?;
+    Ok(outcome)
 }

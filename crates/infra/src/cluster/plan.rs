@@ -29,6 +29,8 @@ pub(super) enum Plan {
     Provide(Box<Wanted>),
     /// Delete the cluster.
     Remove(Option<ClusterId>),
+    /// Restore the cluster, which was there before a restart, and delete it.
+    ResumeRemoval(Box<Wanted>),
     /// Run the cluster for its machines without writing to the InMemoryCluster, which is externally managed.
     Support(Box<Wanted>),
     /// Delete the cluster that was run for the machines of an externally managed InMemoryCluster.
@@ -50,6 +52,9 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         Validated::WithoutOwner => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::WithoutCluster(id) if deleting => Plan::Remove(Some(id)),
         Validated::WithoutCluster(_) => Plan::Leave(Outcome::WaitingOn("cluster")),
+        Validated::Wanted(wanted) if deleting && is_to_restore(object, &wanted) => {
+            Plan::ResumeRemoval(wanted)
+        }
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) => match (&wanted.offer.location, Unmet::of(&wanted.claim)) {
@@ -58,6 +63,12 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
             (_, None) => Plan::Provide(wanted),
         },
     }
+}
+
+/// Whether the cloud does not have the cluster although it had it before a restart. Then nothing may be asked of it before
+/// it is restored.
+fn is_to_restore(object: &InMemoryCluster, wanted: &Wanted) -> bool {
+    wanted.observed.is_none() && object.first_created().is_some()
 }
 
 fn was_paused(object: &InMemoryCluster) -> bool {
@@ -74,7 +85,7 @@ mod tests {
     use nephele_api::infrastructure::v1beta2::{
         ClaimedAddress, InMemoryClusterStatus, Initialization, PoolReference,
     };
-    use nephele_cloud::ClusterSpec;
+    use nephele_cloud::{ClusterObservation, ClusterSpec, Endpoint};
     use nephele_testkit::objects;
 
     use super::*;
@@ -177,6 +188,22 @@ mod tests {
             Plan::Remove(Some(id())),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);
+    }
+
+    fn observed() -> ClusterObservation {
+        let endpoint = Endpoint { host: "cloud".into(), port: 20_000 };
+        ClusterObservation { endpoint, authorities_set: true, backends: 0, machines: 0, etcd_members: vec![] }
+    }
+
+    #[test]
+    fn a_cluster_from_before_a_restart_is_restored_before_it_is_deleted() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
+        object.set_first_created(Timestamp::UNIX_EPOCH);
+        assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::ResumeRemoval(wanted()));
+        let there = Box::new(Wanted { observed: Some(observed()), ..*wanted() });
+        assert_eq!(plan(&object, Validated::Wanted(there)), Plan::Remove(Some(id())));
     }
 
     #[test]

@@ -96,8 +96,8 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     });
     match (paused, wanted) {
         (Some(message), wanted) => {
-            let stays = owned && object.is_provisioned() && object.metadata.deletion_timestamp.is_none();
-            Validated::Paused { message, provisioned: wanted.filter(|_| stays) }
+            let runs = object.is_provisioned() && (owned || object.metadata.deletion_timestamp.is_some());
+            Validated::Paused { message, provisioned: wanted.filter(|_| runs) }
         }
         (None, Some(wanted)) => Validated::Wanted(wanted),
         (None, None) => Validated::WithoutCluster(id),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_cluster_goes_on_if_it_was_provisioned_unless_it_goes() {
+    fn a_paused_cluster_runs_on_if_it_was_provisioned_also_while_it_is_deleted() {
         let mut cluster = objects::cluster("demo");
         cluster.spec.paused = Some(true);
         let mut object = objects::in_memory_cluster(&cluster);
@@ -188,7 +188,7 @@ mod tests {
         object.status = Some(provisioned());
         assert!(goes_on(&object));
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert!(!goes_on(&object));
+        assert!(goes_on(&object));
     }
 
     fn wanted_spec() -> ClusterSpec {

@@ -18,6 +18,7 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         hits,
         windows,
         affected,
+        skipped,
         leaked_instances,
         leaked_load_balancers,
         ..
@@ -33,7 +34,9 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         matched: number(*matched),
         hits: number(*hits),
         windows: number(*windows),
+        is_cut: affected.len() >= AFFECTED_MAX,
         affected: affected.iter().map(known).collect(),
+        skipped: skipped.iter().map(known).collect(),
         leaked: leaked::of_status(leaked_instances, &namespace, DEFAULT_NAME),
         leaked_load_balancers: load_balancers::of_status(leaked_load_balancers, &namespace, DEFAULT_NAME),
     })
@@ -58,22 +61,24 @@ pub(super) fn status(
                 windows,
                 last_hits,
                 affected,
+                skipped,
                 leaked,
                 leaked_load_balancers,
             } = observed;
             let last_hits = last_hits.into_iter().map(hit).collect();
             let progress = Progress { phase, began, matched, hits, windows, last_hits };
-            (Ok(Some(progress)), Some((affected, leaked, leaked_load_balancers)))
+            (Ok(Some(progress)), Some((affected, skipped, leaked, leaked_load_balancers)))
         }
     };
     let mut status = nephele_fault::status(object, progress, now);
-    if let Some((affected, leaked, leaked_load_balancers)) = held {
+    if let Some((affected, skipped, leaked, leaked_load_balancers)) = held {
         let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
             cluster: cluster.name,
             machine: machine.unwrap_or_default(),
             until: until.map(MicroTime),
         };
         status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
+        status.skipped = skipped.into_iter().map(named).take(AFFECTED_MAX).collect();
         status.leaked_instances = leaked::to_api(leaked);
         status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
         // It may have been about addresses before.
@@ -121,6 +126,7 @@ mod tests {
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
         let (affected, leaked, leaked_load_balancers, windows) = (affected(), vec![], vec![], 0);
+        let skipped = vec![];
         Some(FaultObservation {
             phase,
             began,
@@ -129,6 +135,7 @@ mod tests {
             windows,
             last_hits,
             affected,
+            skipped,
             leaked,
             leaked_load_balancers,
         })
@@ -152,6 +159,8 @@ mod tests {
                 hits: 2,
                 windows: 0,
                 affected,
+                is_cut: false,
+                skipped: vec![],
                 leaked: vec![],
                 leaked_load_balancers: vec![],
             })

@@ -19,6 +19,7 @@ use nephele_cloud::{
 use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
 
+use super::validate::has_begun;
 use super::{Error, software};
 use crate::catalogs;
 use crate::claims;
@@ -80,11 +81,16 @@ pub(super) async fn hold(
 
 /// Restores a machine whose creation began before a restart, without writing to its object. A machine that runs is left
 /// alone.
-pub(super) fn keep(context: &Context, spec: MachineSpec) -> Outcome {
+pub(super) fn keep(object: &InMemoryMachine, context: &Context, spec: MachineSpec) -> Outcome {
     let (id, role) = (spec.id.clone(), spec.role);
     let is_there = context.cloud.observe_machine(&id).is_some();
-    let made = if is_there { Ok(()) } else { context.cloud.ensure_machine(spec) };
-    match made.and_then(|()| register(context, &id, role)) {
+    let goes = object.metadata.deletion_timestamp.is_some() || object.termination().is_some();
+    let made = match () {
+        () if is_there => Ok(()),
+        () if goes => restore_deleting(object, context, spec),
+        () => context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role)),
+    };
+    match made {
         Ok(()) => Outcome::WaitingOn("unpaused"),
         Err(error) => {
             let chain = nephele_kit::chain(&error);
@@ -116,8 +122,13 @@ pub(super) async fn provide(
     let (id, role) = (spec.id.clone(), spec.role);
     // A machine may be of another cloud than its cluster, when the cluster has moved.
     catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
+    let is_restored = spec.started_at.is_some() && context.cloud.observe_machine(&id).is_none();
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
-    let observed = made.and_then(|()| context.cloud.describe_machine(&id));
+    let observed = made.and_then(|()| match is_restored {
+        // A restart is not a call.
+        true => Ok(context.cloud.observe_machine(&id)),
+        false => context.cloud.describe_machine(&id),
+    });
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
@@ -210,10 +221,12 @@ fn hardware(observed: &MachineObservation) -> Option<MachineHardware> {
 }
 
 /// Deletes a machine. It is deregistered from the load balancer first, so that no request reaches an API server that is
-/// being deleted.
-fn delete(context: &Context, id: &MachineId) -> Result<Deletion, MachineError> {
-    context.cloud.deregister_backend(id)?;
-    context.cloud.delete_machine(id)
+/// being deleted. Returns also whether it was registered until now.
+fn delete(context: &Context, id: &MachineId) -> (bool, Result<Deletion, MachineError>) {
+    match context.cloud.deregister_backend(id) {
+        Ok(was_registered) => (was_registered, context.cloud.delete_machine(id)),
+        Err(error) => (false, Err(error.into())),
+    }
 }
 
 pub(super) async fn remove(
@@ -224,41 +237,55 @@ pub(super) async fn remove(
     let had_one = id.is_some_and(|id| context.cloud.observe_machine(id).is_some());
     match id.map(|id| delete(context, id)) {
         None => {}
-        Some(Ok(Deletion::Gone)) => {
+        Some((_, Ok(Deletion::Gone))) => {
             if let (true, Some(id)) = (had_one, id) {
                 info!(machine = %id, "Deleted an instance");
                 notable::instance_deleted(object, &context.events);
             }
         }
-        Some(Ok(Deletion::InProgress { since })) => {
+        Some((_, Ok(Deletion::InProgress { since }))) => {
             note_deletion(object, context, since).await?;
             return Ok(Removal::InProgress);
         }
-        Some(Err(error)) => return Ok(Removal::Refused(error)),
+        Some((was_registered, Err(error))) => {
+            if was_registered {
+                note_deregistration(object, context).await?;
+            }
+            return Ok(Removal::Refused(error));
+        }
     }
     // Addresses are in use until their machine is gone.
     let cluster = id.map(|id| id.cluster.name.as_str());
     let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
     if !left.is_empty() {
+        note_end(object, context).await?;
         return Ok(Removal::Releasing(left));
     }
     Ok(Removal::Done)
 }
 
-/// Goes on with a deletion that began before a restart, and returns how far it is.
+/// Restores a machine from before a restart that is to be deleted, and deletes it. Returns how far that is.
 pub(super) async fn resume_removal(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,
-    since: Timestamp,
 ) -> Result<Removal, Error> {
     let id = spec.id.clone();
-    // The cloud has to know how long a deletion takes there.
-    catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
-    match context.cloud.resume_deletion(spec, since) {
+    match restore_deleting(object, context, spec) {
         Ok(()) => remove(object, context, Some(&id)).await,
         Err(error) => Ok(Removal::Refused(error)),
     }
+}
+
+fn restore_deleting(
+    object: &InMemoryMachine,
+    context: &Context,
+    spec: MachineSpec,
+) -> Result<(), MachineError> {
+    // The cloud has to know how long a deletion takes there.
+    catalogs::tell(context, &spec.id.cluster.namespace, &spec.catalog);
+    let since = object.deletion().map(|deletion| deletion.time.0);
+    context.cloud.restore_deleting(spec, since)
 }
 
 /// Records that the deletion has begun, before the status says so: after a restart the deletion ends when it would have.
@@ -267,7 +294,29 @@ async fn note_deletion(object: &InMemoryMachine, context: &Context, since: Times
         return Ok(());
     }
     let mut wanted = object.clone();
-    wanted.instance_mut().deletion = Some(deletion::Deletion { time: MicroTime(since) });
+    wanted.instance_mut().deletion = Some(deletion::Deletion { time: MicroTime(since), ended: None });
+    note(object, context, wanted).await
+}
+
+/// Records that the instance is gone: after a restart nobody asks for its deletion again.
+pub(super) async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
+    if object.has_ended() || !has_begun(object) {
+        return Ok(());
+    }
+    let (mut wanted, now) = (object.clone(), MicroTime(context.now()));
+    let begun = object.deletion().map_or_else(|| now.clone(), |deletion| deletion.time);
+    wanted.instance_mut().deletion = Some(deletion::Deletion { time: begun, ended: Some(now) });
+    note(object, context, wanted).await
+}
+
+/// Records that the machine gets no requests any more although the cloud does not delete it yet.
+async fn note_deregistration(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
+    let mut wanted = object.clone();
+    wanted.instance_mut().deregistered.get_or_insert(MicroTime(context.now()));
+    note(object, context, wanted).await
+}
+
+async fn note(object: &InMemoryMachine, context: &Context, wanted: InMemoryMachine) -> Result<(), Error> {
     let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
     patched.map_err(Error::Patch).map(drop)
 }
@@ -286,11 +335,11 @@ pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Resul
 pub(super) async fn terminate(
     object: &InMemoryMachine,
     context: &Context,
-    id: &MachineId,
+    spec: MachineSpec,
     noted: bool,
     now: Timestamp,
 ) -> Result<(Option<InMemoryMachine>, Result<Deletion, MachineError>), Error> {
-    let mut written = None;
+    let (id, mut written) = (spec.id.clone(), None);
     if !noted || object.keeps_annotations() {
         let mut wanted = object.clone();
         wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });
@@ -300,7 +349,19 @@ pub(super) async fn terminate(
     if !noted {
         info!(machine = %id, "An instance was terminated");
     }
-    Ok((written, context.cloud.delete_machine(id)))
+    if object.has_ended() {
+        return Ok((written, Ok(Deletion::Gone)));
+    }
+    let is_there = context.cloud.observe_machine(&id).is_some();
+    let restored = if is_there { Ok(()) } else { restore_deleting(object, context, spec) };
+    let deletion = restored.and_then(|()| context.cloud.delete_machine(&id));
+    let object = written.as_ref().unwrap_or(object);
+    match deletion {
+        Ok(Deletion::InProgress { since }) => note_deletion(object, context, since).await?,
+        Ok(Deletion::Gone) => note_end(object, context).await?,
+        Err(_) => {}
+    }
+    Ok((written, deletion))
 }
 
 #[cfg(test)]

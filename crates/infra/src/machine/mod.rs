@@ -106,7 +106,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             report::write(&*object, &context, report::paused(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
-            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&context, *spec)))
+            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&object, &context, *spec)))
         }
         Plan::Unpause => {
             // This write triggers the next reconcile, which does the work.
@@ -131,13 +131,15 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             let removal = Box::pin(act::remove(&object, &context, id.as_ref())).await?;
             Box::pin(removed(&object, &context, id.as_ref(), removal)).await
         }
-        Plan::ResumeRemoval { spec, since } => {
+        Plan::ResumeRemoval(spec) => {
             let id = spec.id.clone();
-            let removal = Box::pin(act::resume_removal(&object, &context, *spec, since)).await?;
+            let removal = Box::pin(act::resume_removal(&object, &context, *spec)).await?;
             Box::pin(removed(&object, &context, Some(&id), removal)).await
         }
-        Plan::Terminate { id, role, noted } => {
-            let (written, deletion) = act::terminate(&object, &context, &id, noted, now).await?;
+        Plan::Terminate { spec, noted } => {
+            let role = spec.role;
+            let terminated = Box::pin(act::terminate(&object, &context, *spec, noted, now));
+            let (written, deletion) = terminated.await?;
             let object = written.as_ref().unwrap_or(&*object);
             report::write(object, &context, report::terminated(object, role, now))
                 .await
@@ -185,7 +187,10 @@ async fn removed(
                 act::let_go(object, context).await?;
                 return Ok(Outcome::Done);
             }
-            Ok(Answer::Wait { after, message }) => (message, Ok(Outcome::After(after))),
+            Ok(Answer::Wait { after, message }) => {
+                act::note_end(object, context).await?;
+                (message, Ok(Outcome::After(after)))
+            }
             Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
         },
     };

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
@@ -24,7 +23,8 @@ const CONTROL_PLANE_NAME_MAX: usize = 58;
 pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
-    /// Report that the object is paused, for this reason. A machine whose creation began before keeps running.
+    /// Report that the object is paused, for this reason. A machine whose creation began before keeps running, and its
+    /// deletion ends if it has begun.
     Pause { message: String, kept: Option<Box<MachineSpec>> },
     /// Report that the object is not paused any more.
     Unpause,
@@ -36,11 +36,11 @@ pub(super) enum Plan {
     Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
     /// Terminate its instance, as a user requested, and report that; `noted` tells whether the object records it
     /// already.
-    Terminate { id: MachineId, role: Role, noted: bool },
+    Terminate { spec: Box<MachineSpec>, noted: bool },
     /// Delete the machine.
     Remove(Option<MachineId>),
-    /// Go on with the deletion of the machine, which began before a restart.
-    ResumeRemoval { spec: Box<MachineSpec>, since: Timestamp },
+    /// Restore the machine, which was there before a restart, and delete it.
+    ResumeRemoval(Box<MachineSpec>),
 }
 
 /// What a machine waits for before it boots.
@@ -163,15 +163,14 @@ pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Optio
         Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Plan::Remove(id),
         Validated::WithoutOwner(_) => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
-        Validated::Wanted(wanted) if deleting => match object.deletion().filter(|_| !wanted.exists) {
+        Validated::Wanted(wanted) if deleting && is_to_restore(object, &wanted) => {
             // While the cluster itself is not back, neither is its Node.
-            Some(deletion) => Plan::ResumeRemoval { spec: Box::new(wanted.spec), since: deletion.time.0 },
-            None => Plan::Remove(Some(wanted.spec.id)),
-        },
+            Plan::ResumeRemoval(Box::new(wanted.spec))
+        }
+        Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
         Validated::Wanted(wanted) if is_terminated(object, &wanted) => {
-            let MachineSpec { id, role, .. } = wanted.spec;
-            Plan::Terminate { id, role, noted: object.termination().is_some() }
+            Plan::Terminate { spec: Box::new(wanted.spec), noted: object.termination().is_some() }
         }
         Validated::Wanted(wanted) => match waits_for(&wanted).or_else(|| waits_for_answer(&wanted, answer)) {
             Some(waiting) => {
@@ -196,6 +195,12 @@ pub(super) enum Answered {
     Said(Answer),
     /// They could not be called, or failed; the message says how.
     Failed(String),
+}
+
+/// Whether the cloud does not have the machine although it had one before a restart. Then nothing may be asked of it
+/// before it is restored.
+fn is_to_restore(object: &InMemoryMachine, wanted: &Wanted) -> bool {
+    !wanted.exists && wanted.has_begun() && !object.has_ended()
 }
 
 /// Whether the instance of a machine was terminated, a fault made it vanish, or a user requests its termination. Without

@@ -1,5 +1,7 @@
 //! The software that a machine runs, and the software that an update requests. Pure.
 
+use jiff::Timestamp;
+use nephele_api::conditions::{reasons, types};
 use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
@@ -16,18 +18,21 @@ pub(super) fn software(object: &InMemoryMachine, machine: &Machine) -> Software 
     // The Machine of a pool's machine has no version before its Node exists.
     let version = annotation(&object.metadata, VERSION_ANNOTATION)
         .map_or_else(|| machine.spec.version.clone(), str::to_owned);
-    let Some(known) = object.origin().and_then(|origin| origin.software) else {
+    let Some(known) = recorded(object) else {
         return Software { version, image: text(&object.spec.image), ..Software::default() };
     };
-    let known = from_api(known);
     if version.is_empty() || is_updating(object, machine) { known } else { Software { version, ..known } }
+}
+
+/// The software in the origin of a machine that has booted.
+pub(super) fn recorded(object: &InMemoryMachine) -> Option<Software> {
+    object.origin().and_then(|origin| origin.software).map(from_api)
 }
 
 /// Whether the Machine of a booted machine has another version although no update was requested. This is rare. The
 /// cached Machine may then be older than the update in the InMemoryMachine, because each has its own cache.
 pub(super) fn follows(object: &InMemoryMachine, machine: &Machine) -> bool {
-    let known = object.origin().and_then(|origin| origin.software);
-    known.is_some_and(|known| software(object, machine).version != known.version)
+    recorded(object).is_some_and(|known| software(object, machine).version != known.version)
 }
 
 /// Whether an update in place was requested, is in progress or failed.
@@ -49,7 +54,18 @@ pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
         takes: StartUp { duration, jitter },
         software: from_api(asked.software),
         fails: !asked.failure.is_empty(),
+        is_accepted: is_accepted(object, asked.asked_at.0),
     }))
+}
+
+/// Whether the cloud has accepted the update that was requested at a time: only then a status says that it is under way.
+fn is_accepted(object: &InMemoryMachine, asked_at: Timestamp) -> bool {
+    let status = object.status.iter().flat_map(|status| &status.conditions);
+    let mut under_way = status.filter(|condition| {
+        condition.type_ == types::UPDATING && condition.reason == reasons::IN_PLACE_UPDATING
+    });
+    // A condition counts whole seconds.
+    under_way.any(|condition| condition.last_transition_time.0.as_second() >= asked_at.as_second())
 }
 
 /// The software as an origin records it.
@@ -78,8 +94,10 @@ fn text(text: &str) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
     use kube::ResourceExt as _;
+    use nephele_api::conditions::{self, condition};
+    use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
     use nephele_api::infrastructure::v1beta2::origin::Origin;
     use nephele_api::infrastructure::v1beta2::update::Update;
     use nephele_testkit::objects;
@@ -190,12 +208,25 @@ mod tests {
             takes: StartUp { duration: std::time::Duration::from_secs(90), jitter: 0.5 },
             software: from_api(running("v1.36.4")),
             fails: false,
+            is_accepted: false,
         };
         object.instance_mut().update = Some(asked(None));
         assert_eq!(update(&object), Some(Box::new(expected.clone())));
         let fails = Update { failure: "no space".into(), ..asked(None) };
         object.instance_mut().update = Some(fails);
         assert_eq!(update(&object), Some(Box::new(MachineUpdate { fails: true, ..expected })));
+        object.instance_mut().update = Some(asked(None));
+        let updating = |second: i64| {
+            let condition = condition(types::UPDATING, conditions::TRUE, reasons::IN_PLACE_UPDATING, "");
+            let since = Timestamp::from_second(time().0.as_second() + second).expect("in range");
+            let conditions = vec![Condition { last_transition_time: Time(since), ..condition }];
+            Some(InMemoryMachineStatus { conditions, ..InMemoryMachineStatus::default() })
+        };
+        // The condition of an earlier update.
+        object.status = updating(-1);
+        assert_eq!(update(&object).map(|update| update.is_accepted), Some(false));
+        object.status = updating(0);
+        assert_eq!(update(&object).map(|update| update.is_accepted), Some(true));
         object.instance_mut().update = Some(asked(Some(time())));
         assert_eq!(update(&object), None);
     }

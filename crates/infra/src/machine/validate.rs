@@ -119,12 +119,25 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
         .map(|((machine, cluster), id)| Box::new(wanted(object, &machine, &cluster, id.cluster, fetched)));
     match (paused, wanted) {
         (Some(message), wanted) => {
-            let stays = object.metadata.deletion_timestamp.is_none() && object.termination().is_none();
-            let begun = wanted.filter(|wanted| stays && wanted.has_begun());
+            let begun = wanted.filter(|wanted| wanted.has_begun() && !object.has_ended());
+            let begun =
+                begun.map(|wanted| Box::new(Wanted { spec: kept(object, wanted.spec.clone()), ..*wanted }));
             Validated::Paused { message, begun }
         }
         (None, Some(wanted)) => Validated::Wanted(wanted),
         (None, None) => Validated::Orphaned(id),
+    }
+}
+
+/// The specification of a paused machine: it runs what it ran, and no update begins.
+fn kept(object: &InMemoryMachine, spec: MachineSpec) -> MachineSpec {
+    let update = spec.update.filter(|update| update.is_accepted);
+    let spec = MachineSpec { update, ..spec };
+    match software::recorded(object) {
+        Some(Software { version, image, etcd_image_tag, files }) => {
+            MachineSpec { version, image, etcd_image_tag, files, ..spec }
+        }
+        None => spec,
     }
 }
 
@@ -214,6 +227,7 @@ fn spec(
             .or_else(|| origin.as_ref().map(|origin| origin.start_time.clone()))
             .map(|time| time.0),
         reached: reached.collect(),
+        is_deregistered: object.is_deregistered(),
         etcd_member_removed: role == Role::ControlPlane && is_etcd_member_removed(machine),
     }
 }

@@ -115,6 +115,11 @@ pub const AFFECTED_MAX: usize = 100;
         "budget.count can be at most 100, except with the effects fail, delay and lag",
     ),
     schema::rule(
+        "has(self.effect.fail) || has(self.effect.delay) || has(self.effect.lag) || !has(self.budget) || \
+         !has(self.budget.skip) || self.budget.skip <= 100",
+        "budget.skip can be at most 100, except with the effects fail, delay and lag",
+    ),
+    schema::rule(
         "has(self.effect.addresses) || !has(self.match) || !has(self.match.pools)",
         "match.pools can only be set with the effect addresses",
     ),
@@ -714,6 +719,11 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub affected: Vec<Affected>,
+    /// The machines and clusters that passed because of budget.skip; the next manager lets the same ones pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = AFFECTED_MAX))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub skipped: Vec<Affected>,
     /// The IPAddressClaims that wait because of it now, and those whose addresses it keeps from others; the first hundred.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = AFFECTED_MAX))]

@@ -76,7 +76,7 @@ pub(super) fn instance(object: &InMemoryMachine) -> Option<InstanceRecord> {
     let termination = value::<Termination>(object, TERMINATED);
     let machine = object.metadata.name.clone()?;
     let says = origin.is_some() || update.is_some() || termination.is_some();
-    says.then_some(InstanceRecord { machine, origin, update, termination, deletion: None })
+    says.then_some(InstanceRecord { machine, origin, update, termination, ..InstanceRecord::default() })
 }
 
 /// The value of an annotation; none if it cannot be parsed, or was copied from the manifest of another machine.

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,11 @@ pub struct InstanceRecord {
     /// The deletion of the instance, if it takes time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Deletion>,
+    /// When the instance was deregistered from the load balancer; absent while it is registered. It is recorded only if the
+    /// cloud then refused to delete the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::instant")]
+    pub deregistered: Option<MicroTime>,
 }
 
 impl InMemoryMachine {
@@ -81,6 +87,18 @@ impl InMemoryMachine {
     #[must_use]
     pub fn termination(&self) -> Option<Termination> {
         self.recorded()?.termination.clone()
+    }
+
+    /// Whether the instance is gone, and does not come back.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.recorded().and_then(|known| known.deletion.as_ref()?.ended.clone()).is_some()
+    }
+
+    /// Whether the instance was deregistered from the load balancer because it is to be deleted.
+    #[must_use]
+    pub fn is_deregistered(&self) -> bool {
+        self.recorded().is_some_and(|known| known.deregistered.is_some())
     }
 
     /// The deletion of the instance, if it has begun and takes time.

@@ -45,6 +45,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         allocation: Allocation { addresses: vec![internal], ..Allocation::default() },
         started_at: None,
         reached: BTreeMap::new(),
+        is_deregistered: false,
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,

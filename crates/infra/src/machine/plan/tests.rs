@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
+use nephele_api::infrastructure::v1beta2::deletion::Deletion;
 use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
 use nephele_api::infrastructure::v1beta2::termination::{TERMINATE_ANNOTATION, Termination};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
@@ -31,6 +32,7 @@ fn wanted(role: Role) -> Wanted {
             allocation: Allocation::default(),
             started_at: None,
             reached: BTreeMap::new(),
+            is_deregistered: false,
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,
@@ -169,6 +171,22 @@ fn deletion_waits_for_nothing_but_a_pause() {
 }
 
 #[test]
+fn a_machine_from_before_a_restart_is_restored_before_it_is_deleted() {
+    let mut object = object();
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    object.metadata.finalizers = Some(vec![finalizers::MACHINE.into()]);
+    let begun = Wanted { provisioned: true, ..wanted(Role::Worker) };
+    let planned =
+        |object: &InMemoryMachine, wanted: &Wanted| plan(object, Validated::Wanted(Box::new(wanted.clone())));
+    assert_eq!(planned(&object, &begun), Plan::ResumeRemoval(Box::new(begun.spec.clone())));
+    let remove = Plan::Remove(Some(begun.spec.id.clone()));
+    assert_eq!(planned(&object, &Wanted { exists: true, ..begun.clone() }), remove);
+    let time = || MicroTime(Timestamp::UNIX_EPOCH);
+    object.instance_mut().deletion = Some(Deletion { time: time(), ended: Some(time()) });
+    assert_eq!(planned(&object, &begun), remove);
+}
+
+#[test]
 fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound() {
     let claim = |index: usize, state| Claim {
         wanted: claims::Wanted { name: format!("m-0-{index}"), pool: PoolReference::default() },
@@ -253,8 +271,8 @@ fn an_instance_vanishes_once_it_is_there_and_stays_gone_whatever_changes_later()
         object,
         Validated::Wanted(Box::new(wanted.clone())),
     ) {
-        Plan::Terminate { id, role, noted } => {
-            assert_eq!((id, role), (wanted.spec.id.clone(), Role::Worker));
+        Plan::Terminate { spec, noted } => {
+            assert_eq!(*spec, wanted.spec);
             Some(noted)
         }
         _ => None,

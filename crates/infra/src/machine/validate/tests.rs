@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
+use nephele_api::infrastructure::v1beta2::deletion::Deletion;
 use nephele_api::infrastructure::v1beta2::origin::DrawKey;
 use nephele_api::infrastructure::v1beta2::pool_machine::VERSION_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::termination::Termination;
@@ -61,6 +62,7 @@ fn expected(role: Role) -> Wanted {
             allocation: Allocation { set: set.to_owned(), ..Allocation::default() },
             started_at: None,
             reached: BTreeMap::new(),
+            is_deregistered: false,
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,
@@ -344,7 +346,7 @@ fn what_forbids_work_comes_in_order() {
 }
 
 #[test]
-fn a_paused_machine_goes_on_once_it_has_begun_unless_it_goes_or_was_terminated() {
+fn a_paused_machine_runs_on_once_it_has_begun_until_its_instance_is_gone() {
     let mut cluster = objects::cluster("demo");
     cluster.spec.paused = Some(true);
     let machine = objects::worker("demo", "m");
@@ -356,10 +358,12 @@ fn a_paused_machine_goes_on_once_it_has_begun_unless_it_goes_or_was_terminated()
     assert_eq!(begun(&object), None);
     object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
     assert_eq!(begun(&object), Some(Some(Timestamp::UNIX_EPOCH)));
-    let mut going = object.clone();
-    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(begun(&going), None);
+    // Neither a deletion nor a termination is over when it is asked for.
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     object.instance_mut().termination = Some(Termination { time: MicroTime(Timestamp::UNIX_EPOCH) });
+    assert_eq!(begun(&object), Some(Some(Timestamp::UNIX_EPOCH)));
+    let time = || MicroTime(Timestamp::UNIX_EPOCH);
+    object.instance_mut().deletion = Some(Deletion { time: time(), ended: Some(time()) });
     assert_eq!(begun(&object), None);
 }
 

@@ -233,7 +233,8 @@ prop_compose! {
                 ended,
             }),
             termination: termination.map(|time| Termination { time }),
-            deletion: deletion.map(|time| Deletion { time }),
+            deregistered: deletion.clone(),
+            deletion: deletion.map(|time| Deletion { ended: Some(time.clone()), time }),
         }
     }
 }

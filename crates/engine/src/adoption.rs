@@ -1,0 +1,192 @@
+//! Resources that an earlier process had.
+//!
+//! ```text
+//!   objects ──▶ Reserve: it exists, and is not known in full yet ──▶ Adopt: it is what it was
+//!                                                                     │ no fault is asked, no rate counts
+//!                                                                     ▼
+//!                     the repeated Create, RegisterBackend, Update and Delete find what they ask for
+//! ```
+//!
+//! So a restart does not show: an adopted resource has its stages, its update, its deletion and its place behind its load
+//! balancers, and those who repeat their operations change nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Hardware;
+use crate::engine::{Engine, reschedule};
+use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::operation::{CloudError, Event, Outcome};
+use crate::resource::{ResourceSpec, UpdateSpec};
+use crate::setting::Settings;
+use crate::time::SimTime;
+
+/// What an earlier process knew about a resource.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Former {
+    /// When it was created, at the latest now. Stages without predecessors are entered then.
+    pub created: SimTime,
+    /// When each stage was reached; a precision of seconds is enough. Stages that the resource does not have are ignored.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reached: BTreeMap<StageName, SimTime>,
+    /// The hardware. None if it was not recorded: then the hardware of the model as it is today, or the default hardware
+    /// if the catalog no longer offers the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// When its deletion began, if it did, at the latest now. The deletion ends when it would have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleting: Option<SimTime>,
+    /// The update that was accepted and may be under way. It ends when it would have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<UpdateSpec>,
+    /// The load balancers of its group with which an instance is registered, by name, each with the stage from which on the
+    /// instance is in service. One that does not exist is ignored.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub load_balancers: BTreeMap<String, StageName>,
+}
+
+impl Engine {
+    /// Adopts a resource. One that exists is changed as by a repeated creation.
+    pub(crate) fn adopt(
+        &mut self,
+        now: SimTime,
+        caller: &str,
+        spec: &ResourceSpec,
+        former: &Former,
+        events: &mut Vec<Event>,
+    ) -> Result<Outcome, CloudError> {
+        let id = &spec.id;
+        let is_there = self.get(id).is_some();
+        let created = former.created.min(now);
+        let outcome = self.create(now, caller, spec, former.hardware.as_ref(), created, &former.reached)?;
+        if !is_there && let Some(update) = &former.update {
+            self.resume_update(now, id, update);
+        }
+        if !is_there {
+            if let Some(since) = former.deleting {
+                self.begin_deletion(since.min(now), id, true);
+            }
+            events.extend(self.get(id).map(|made| made.adopted(now)));
+        }
+        if outcome == Outcome::Accepted {
+            events.extend(self.afflict(now, id, !is_there));
+        }
+        if !is_there && id.kind == ResourceKind::Instance {
+            for (name, stage) in &former.load_balancers {
+                let load_balancer =
+                    ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
+                self.lead(now, &load_balancer, &id.name, stage, events);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Lets an update that had begun continue.
+    fn resume_update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) {
+        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
+        let Some(resource) = resources.get_mut(id) else { return };
+        let before = resource.next_deadline();
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        resource.begin_update(now, update, setting);
+        reschedule(deadlines, before, resource);
+    }
+}
+
+/// What a restart changes. Everything else is what it was: a test of this crate puts back clouds in any state, and reads this
+/// list; the page *State and restarts* of the book prints it. It only gets shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Latencies and seeds that were changed while something is under way.
+    ChangedSettings,
+    /// How a fault was specified before, for what it hit beyond the list in its status.
+    ChangedFault,
+    /// How the clock of a cloud ran before its last change.
+    EarlierClock,
+    /// What a fault hides from reads.
+    Lag,
+    /// That a creation was carried out and its creator got no answer.
+    LostAnswer,
+    /// Until when a fault delays a call.
+    Delay,
+    /// How many calls a rate has counted.
+    CountedCalls,
+    /// Who has waited longest for room.
+    PlacesInLine,
+    /// What happened in the last second and was not written yet.
+    LastSecond,
+    /// A step of a clock whose status was not written yet.
+    ClockStep,
+    /// What an API server with stale reads shows.
+    StaleReads,
+    /// How long operations took that an earlier process accepted.
+    Durations,
+}
+
+impl Loss {
+    /// The whole list.
+    pub const ALL: [Self; 12] = [
+        Self::ChangedSettings,
+        Self::ChangedFault,
+        Self::EarlierClock,
+        Self::Lag,
+        Self::LostAnswer,
+        Self::Delay,
+        Self::CountedCalls,
+        Self::PlacesInLine,
+        Self::LastSecond,
+        Self::ClockStep,
+        Self::StaleReads,
+        Self::Durations,
+    ];
+
+    /// What a reader of the book is told, with the reason.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::ChangedSettings => {
+                "A latency or a seed that was changed while a stage, an update or a deletion was under way counts for it from \
+                 the restart on: only the new value is in an object."
+            }
+            Self::ChangedFault => {
+                "A Fault that afflicts more than 100 machines or clusters and whose spec was changed decides about those beyond \
+                 the first 100 as if it had had this spec from its begin: its status lists 100."
+            }
+            Self::EarlierClock => {
+                "What began before the last change of a clock ends as if the clock had run at rate 1 until that change: the \
+                 status has the last change only."
+            }
+            Self::Lag => {
+                "Reads show at once what the effect `lag` hid from them: it lasts seconds, and no object lists it."
+            }
+            Self::LostAnswer => {
+                "A creation whose answer the effect `duplicate` or `LostAnswer` lost, and that was not repeated yet, is found by \
+                 its repetition: the machine has no record before it is answered."
+            }
+            Self::Delay => {
+                "A call that the effect `delay` delays is delayed again: no object lists such calls."
+            }
+            Self::CountedCalls => {
+                "The rate of a SimulatedCloud has counted no calls: its whole burst is free, as after a minute without calls."
+            }
+            Self::PlacesInLine => {
+                "Machines that wait for room wait in the order in which the new manager looks at them."
+            }
+            Self::LastSecond => {
+                "Hits of a Fault and costs of the last second may be missing in a status: it is written once a second."
+            }
+            Self::ClockStep => {
+                "A step of a paused clock is taken again if the manager ended before it wrote the status, less than a second \
+                 later. Time ahead is not."
+            }
+            Self::StaleReads => {
+                "An API server with the effect `staleReads` shows the state at the restart, and not that at the begin of the \
+                 Fault."
+            }
+            Self::Durations => {
+                "The metrics of how long operations took leave out those that began before the restart."
+            }
+        }
+    }
+}
