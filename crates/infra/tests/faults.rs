@@ -185,6 +185,93 @@ async fn a_fault_goes_on_over_a_restart() {
     world.stop().await;
 }
 
+/// A restart is no call: whatever a Fault, a rate or a lag does to calls, it does nothing to what is there.
+#[tokio::test(start_paused = true)]
+async fn a_restart_under_a_fault_of_every_operation_shows_nothing() {
+    let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
+    cloud.metadata.namespace = Some(NAMESPACE.into());
+    let world = started(54_600).await;
+    world.api.create(&cloud).await;
+    world.authorities("demo").await;
+    let control_plane = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let worker = worker(&world, "w").await;
+    for machine in [&control_plane, &worker] {
+        world.ready(machine).await;
+    }
+    let fails = json!({ "fail": { "reason": "Throttled", "retryAfter": "1h" } });
+    begin(&world, "every", &json!({ "match": { "callers": ["cluster", "machine"] }, "effect": fails })).await;
+    let api = json!({ "spec": { "api": { "readAfterWriteLag": "1h" } } });
+    world.api.patch::<SimulatedCloud>("default", &api).await;
+    let seen = |world: &World| {
+        let balancer = world.cloud.observe_cluster(&World::id("demo"));
+        let machines = ["cp", "w"].map(|name| world.cloud.observe_machine(&World::machine_id("demo", name)));
+        (balancer.map(|balancer| (balancer.endpoint, balancer.backends, balancer.etcd_members)), machines)
+    };
+    let (before, objects) = (seen(&world), world.api.get::<InMemoryCluster>("demo").await);
+    assert!(before.0.as_ref().is_some_and(|(_, backends, _)| *backends == 1));
+
+    let world = world.restart_after(async {}).await;
+    let is_back = |cloud: &Cloud| {
+        let is_there = |name| cloud.observe_machine(&World::machine_id("demo", name)).is_some();
+        is_there("cp") && is_there("w")
+    };
+    world.until("both machines to be there", is_back).await;
+    assert_eq!(seen(&world), before);
+    // A new machine is a call, so the Fault and everything else has been looked at by then.
+    let third = self::worker(&world, "third").await;
+    world.waits(&third, "Throttled").await;
+    let after = hit(&world, "every", 1).await;
+    assert_eq!((after.hits, after.last_hits[0].machine.as_str()), (Some(1), "third"));
+    let status = world.api.get::<InMemoryCluster>("demo").await.status;
+    assert_eq!(status, objects.status);
+    let findings = world.api.get::<SimulatedCloud>("default").await.status.unwrap_or_default().findings;
+    assert_eq!(findings, []);
+    assert_eq!(seen(&world), before);
+    world.stop().await;
+}
+
+/// What a Fault keeps from being deleted is not deleted by a restart, whoever has asked for it and whenever.
+#[tokio::test(start_paused = true)]
+async fn a_restart_carries_out_no_deletion_that_a_fault_refuses() {
+    let world = started(54_700).await;
+    world.authorities("demo").await;
+    let control_plane = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machines = [control_plane, worker(&world, "early").await, worker(&world, "late").await];
+    for machine in &machines {
+        world.ready(machine).await;
+    }
+    let deletions = json!({ "operations": ["DeleteInstance", "DeleteLoadBalancer", "DeregisterBackend"] });
+    let fails = json!({ "fail": { "reason": "Unavailable", "retryAfter": "1h" } });
+    begin(&world, "f", &json!({ "match": deletions, "effect": fails })).await;
+    world.api.delete::<InMemoryMachine>("early").await;
+    hit(&world, "f", 1).await;
+    let api = world.api.clone();
+    let world = world
+        .restart_after(async move {
+            // While no manager runs.
+            api.delete::<InMemoryMachine>("late").await;
+            api.delete::<InMemoryMachine>("cp").await;
+            api.delete::<InMemoryCluster>("demo").await;
+        })
+        .await;
+    let refused = hit(&world, "f", 5).await;
+    assert_eq!((refused.matched, refused.hits), (Some(5), Some(5)));
+    for name in ["cp", "early", "late"] {
+        let seen = world.cloud.observe_machine(&World::machine_id("demo", name)).expect("it runs");
+        assert!(!seen.deleting, "{name}");
+    }
+    let cluster = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
+    assert_eq!((cluster.backends, cluster.machines), (1, 3));
+    world.api.delete::<Fault>("f").await;
+    for name in ["cp", "early", "late"] {
+        world.api.eventually_gone::<InMemoryMachine>(name).await;
+    }
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over() {
     let world = World::start(51_400);
