@@ -279,6 +279,7 @@ mod tests {
                 afflicted: vec![],
                 notices: vec![],
                 leaked: vec![],
+                paused: false,
             };
             let at = SimTime::from_millis(0);
             engine.apply(Operation { caller: "test".into(), request, at });

@@ -198,6 +198,7 @@ mod tests {
             afflicted: vec![],
             notices: vec![],
             leaked: vec![],
+            paused: false,
         };
         ask(&mut engine, 0, put);
         let create = |labels: &[(&str, &str)]| {

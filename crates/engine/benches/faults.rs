@@ -102,6 +102,7 @@ fn put(number: usize, fault: Fault) -> Request {
         afflicted: vec![],
         notices: vec![],
         leaked: vec![],
+        paused: false,
     }
 }
 

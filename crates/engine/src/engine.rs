@@ -275,13 +275,14 @@ impl Engine {
                 }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted, notices, leaked } => {
+            Request::PutFault { id, fault, record, afflicted, notices, leaked, paused } => {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-                if !self.faults.put(now, id, fault, record, afflicted, notices) {
+                let is_news = self.faults.put(now, id, fault, record, afflicted, notices);
+                if !self.faults.set_paused(id, *paused) && !is_news {
                     return Ok(Outcome::AlreadyDone);
                 }
                 // A fault that is new or changes decides about all resources of its account.

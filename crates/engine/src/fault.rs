@@ -318,6 +318,9 @@ pub struct FaultState {
     /// Whether an earlier process had it, and decided about the resources of that time.
     #[serde(default)]
     came_back: bool,
+    /// Whether it decides nothing new. It goes on with what it has hit, and ends when its time is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) paused: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
     /// When a window begins or ends next, or its time is over. None before it is put, and if that never happens.
@@ -448,6 +451,7 @@ impl FaultState {
             afflicted,
             notices,
             spared: BTreeSet::new(),
+            paused: false,
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
@@ -544,7 +548,7 @@ impl FaultState {
         if is_kept && self.afflicted.contains(&spec.id) {
             return true;
         }
-        if phase != FaultPhase::Active || self.spared.contains(&spec.id) {
+        if self.paused || phase != FaultPhase::Active || self.spared.contains(&spec.id) {
             return false;
         }
         let Budget { probability, skip, count, .. } = self.fault.budget;
@@ -611,8 +615,8 @@ impl FaultState {
 
     /// Decides about a call.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
-        let phase = self.phase(call.at);
-        let may_count = phase == FaultPhase::Active || !self.delayed.is_empty();
+        let is_active = !self.paused && self.phase(call.at) == FaultPhase::Active;
+        let may_count = is_active || !self.delayed.is_empty();
         if !may_count || !self.is_about(call) {
             return Answer::NotCounted;
         }
@@ -625,7 +629,7 @@ impl FaultState {
             self.delayed.remove(&call.key());
             return Answer::Passes;
         }
-        if phase != FaultPhase::Active {
+        if !is_active {
             return Answer::NotCounted;
         }
         self.record.matched += 1;

@@ -34,6 +34,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         afflicted: Vec::new(),
         notices: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     }
 }
 
@@ -309,6 +310,7 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
         afflicted: Vec::new(),
         notices: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     };
     ask(&mut engine, at(50), put.clone()).unwrap();
     assert_eq!(ask(&mut engine, at(51), put), Ok(Outcome::AlreadyDone));

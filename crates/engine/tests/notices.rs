@@ -131,6 +131,7 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
         afflicted: state.afflicted.into_iter().collect(),
         notices: state.notices,
         leaked: Vec::new(),
+        paused: false,
     };
     let adopt = Request::Adopt {
         spec: spot("m"),
@@ -193,8 +194,7 @@ proptest! {
             record: before.record,
             afflicted: before.afflicted.iter().cloned().collect(),
             notices: before.notices.clone(),
-            leaked: Vec::new(),
-        };
+            leaked: Vec::new(), paused: false };
         let adopt = Request::Adopt {
             spec: spot("m"),
             created: at(created),

@@ -164,8 +164,7 @@ proptest! {
             record: state.record,
             afflicted: state.afflicted.iter().cloned().collect(),
             notices: Vec::new(),
-            leaked: Vec::new(),
-        };
+            leaked: Vec::new(), paused: false };
         let mut next: Watched = engine();
         let back = at(stop + pause);
         ask(&mut next, back, put).unwrap();
