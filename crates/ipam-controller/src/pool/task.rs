@@ -167,7 +167,7 @@ impl<K: PoolObject> PoolTask<K> {
     }
 
     async fn step(&mut self) -> Result<Option<Instant>, Error> {
-        if !self.object.metadata_deleting() {
+        if !self.object.metadata_deleting() && self.why_paused().is_none() {
             self.protect().await?;
         }
         self.admit();
@@ -224,6 +224,11 @@ impl<K: PoolObject> PoolTask<K> {
         })
     }
 
+    /// Why the pool is paused. None if it is not.
+    fn why_paused(&self) -> Option<String> {
+        nephele_kit::paused_message(K::KIND.as_str(), self.object.meta(), false)
+    }
+
     async fn protect(&mut self) -> Result<(), Error> {
         for _ in 0..CONFLICTS_MAX {
             match patch::add_finalizer(&self.api, &self.object, finalizers::POOL).await {
@@ -244,7 +249,7 @@ impl<K: PoolObject> PoolTask<K> {
         let meta = self.object.meta();
         let facts = Facts {
             uid: self.object.uid().unwrap_or_default(),
-            paused: nephele_kit::paused_message(K::KIND.as_str(), meta, false).is_some(),
+            paused: self.why_paused().is_some(),
             deleting: meta.deletion_timestamp.is_some(),
             grace_period_seconds: super::space::grace_period_seconds(&self.object.pool_spec()),
         };
@@ -449,7 +454,11 @@ impl<K: PoolObject> PoolTask<K> {
         if Instant::now() < due {
             return Ok(Some(due));
         }
-        let status = self.draft(None);
+        let (generation, now) = (self.object.meta().generation, self.context.now());
+        let status = match self.why_paused() {
+            Some(message) => report::paused(self.object.pool_status(), message, generation, now),
+            None => report::resumed(self.draft(None), generation, now),
+        };
         if status == self.object.pool_status() {
             return Ok(None);
         }
@@ -498,7 +507,8 @@ impl<K: PoolObject> PoolTask<K> {
     /// Removes our finalizer from a pool that is being deleted and has no IPAddress. True if the pool does not have it
     /// any more.
     async fn finalize(&mut self) -> Result<bool, Error> {
-        if !self.object.metadata_deleting() || self.pool.allocations.lock().len() > 0 {
+        let is_kept = self.pool.allocations.lock().len() > 0 || self.why_paused().is_some();
+        if !self.object.metadata_deleting() || is_kept {
             return Ok(false);
         }
         if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {
