@@ -387,9 +387,11 @@ async fn a_fault_of_a_paused_scenario_ends_on_time() {
     brief["fault"]["for"] = json!("10m");
     stage.scenario(&json!([brief, { "pause": "1m" }, fault("later")])).await;
     stage.steps(&["Passed", "Running", "Pending"]).await;
-    let annotations = |value: Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
+    let annotations =
+        |value: Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
     stage.api.patch::<Scenario>("s", &annotations(json!(""))).await;
-    let is_paused = |scenario: &Scenario| status(scenario).conditions.iter().any(|said| said.type_ == "Paused");
+    let is_paused =
+        |scenario: &Scenario| status(scenario).conditions.iter().any(|said| said.type_ == "Paused");
     let before = stage.api.eventually::<Scenario>("s", "to be paused", is_paused).await;
     let stage = stage.kill_and_restart().await;
     tokio::time::sleep(std::time::Duration::from_secs(500)).await;

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 
-use super::allocations::{BATCH_MAX, IN_PROGRESS_MAX};
+use super::allocations::{Allocations, BATCH_MAX, IN_PROGRESS_MAX};
 use super::kinds::PoolObject;
 use super::report::{self, Report};
 use super::{Facts, Pool, PoolSpec, Request};
@@ -338,7 +338,7 @@ impl<K: PoolObject> PoolTask<K> {
                 has_faults.then_some(&lets_pass),
             );
             self.wake_claims();
-            if !self.pool.allocations.lock().has_unwritten() {
+            if !self.has_unwritten(&self.pool.allocations.lock()) {
                 return Ok(None);
             }
             let begun = Instant::now();
@@ -360,6 +360,11 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
+    /// Whether there is a decision that this process has to write.
+    fn has_unwritten(&self, allocations: &Allocations) -> bool {
+        allocations.has_unwritten(|owner, uid| self.context.is_theirs(owner, uid))
+    }
+
     /// Sets those addresses aside that Faults keep from all claims.
     fn set_aside(&self) {
         let mut allocations = self.pool.allocations.lock();
@@ -371,7 +376,7 @@ impl<K: PoolObject> PoolTask<K> {
     /// decisions. None if they do not wait.
     fn decide_later(&self) -> Option<Instant> {
         let allocations = self.pool.allocations.lock();
-        if !allocations.has_work() || allocations.has_unwritten() {
+        if !allocations.has_work() || self.has_unwritten(&allocations) {
             return None;
         }
         let in_progress = allocations.in_progress();
