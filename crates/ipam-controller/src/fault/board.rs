@@ -257,11 +257,11 @@ impl Board {
     /// Notes of which pools a Fault keeps addresses now. It kept some of these before. It has 100 hits at most.
     fn keep(&mut self, id: &FaultId, before: BTreeSet<PoolKey>) {
         let after = self.pools_of(id);
-        for pool in before.difference(&after) {
-            if let Some(faults) = self.keeping.get_mut(pool) {
+        for pool in before.into_iter().filter(|pool| !after.contains(pool)) {
+            if let Some(faults) = self.keeping.get_mut(&pool) {
                 faults.remove(id);
                 if faults.is_empty() {
-                    self.keeping.remove(pool);
+                    self.keeping.remove(&pool);
                 }
             }
         }
