@@ -17,6 +17,14 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 const CONDITION_TYPE_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
+/// A spec that is kept in a status. The schema of the spec has checked it.
+pub(crate) fn kept_spec(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
 /// `metav1.Condition` as controller-gen writes it: everything but `observedGeneration` is required, and there is one
 /// condition of each type.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {

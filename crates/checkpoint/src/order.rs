@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use kube::core::gvk::GroupVersion;
 use kube::{Resource as _, ResourceExt as _};
 use nephele_api::cloud::{self, RESTORING_ANNOTATION};
-use nephele_api::{core, labels};
+use nephele_api::{core, ipam, labels};
 use nephele_kit::PAUSED_ANNOTATION;
 use serde_json::{Value, json};
 
@@ -154,6 +154,34 @@ pub(crate) fn status(saved: &DynamicObject, generation: Option<i64>) -> Option<V
         conditions.iter_mut().for_each(renumber);
     }
     Some(status)
+}
+
+/// The status of a Fault with the new uids of the IPAddressClaims that it holds, which are created after it. None for an object
+/// that holds none. A claim that is not in the checkpoint is gone, and its address is known by its name.
+pub(crate) fn held_claims(saved: &DynamicObject, uids: &BTreeMap<String, String>) -> Option<Value> {
+    let mut claims = saved.data.pointer("/status/claims")?.clone();
+    let all = claims.as_array_mut().filter(|claims| is_fault(saved) && !claims.is_empty())?;
+    for claim in all {
+        let uid = claim["uid"].as_str().and_then(|uid| uids.get(uid));
+        if let Some(uid) = uid {
+            claim["uid"] = json!(uid);
+        }
+    }
+    Some(json!({ "status": { "claims": claims } }))
+}
+
+/// Whether it holds IPAddressClaims, and has to know them again before it acts.
+pub(crate) fn holds_claims(saved: &DynamicObject) -> bool {
+    held_claims(saved, &BTreeMap::new()).is_some()
+}
+
+/// Whether it is an IPAddressClaim without a Cluster. It asks for an address as soon as it is resumed.
+pub(crate) fn is_lone_claim(saved: &DynamicObject, part: Part) -> bool {
+    part == Part::Surroundings && group(saved) == ipam::GROUP && kind(saved) == "IPAddressClaim"
+}
+
+fn is_fault(object: &DynamicObject) -> bool {
+    group(object) == cloud::GROUP && kind(object) == "Fault"
 }
 
 /// Whether it is a Cluster of Cluster API.

@@ -83,14 +83,19 @@ impl<W: Workloads + Sync> Restore<'_, W> {
             created.extend(self.create_all(&kinds, part, objects, &mut uids).await?);
             // What clusters depend on acts before they are there, as after a restart.
             if part == Part::Surroundings && generations.peek().is_none_or(|next| next.part != part) {
-                let ready = created.iter().filter(|created| !is_scenario(&created.saved));
+                let ready = created.iter().filter(|created| !is_late(created));
                 self.each(ready, "resume an object", |created| self.resume(created)).await?;
             }
         }
+        // The claims that a Fault holds have their new uids only now, and none of them asks before the Fault acts.
+        let holding = created.iter().filter(|created| order::holds_claims(&created.saved));
+        self.each(holding, "resume a Fault", |created| self.hold_again(created, &uids)).await?;
         (self.report)("Resuming the clusters");
         self.all_run(&clusters).await?;
         let clusters = created.iter().filter(|created| is_cluster(&created.saved));
         self.each(clusters, "resume a Cluster", |created| self.resume(created)).await?;
+        let claims = created.iter().filter(|created| order::is_lone_claim(&created.saved, created.part));
+        self.each(claims, "resume an IPAddressClaim", |created| self.resume(created)).await?;
         let scenarios = created.iter().filter(|created| is_scenario(&created.saved));
         self.each(scenarios, "resume a Scenario", |created| self.resume(created)).await?;
         let going = created.iter().filter(|created| created.saved.metadata.deletion_timestamp.is_some());
@@ -237,6 +242,19 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         }
     }
 
+    /// Resumes a Fault that holds claims, after it knows them by their new uids.
+    async fn hold_again(
+        &self,
+        created: &Created<'_>,
+        uids: &BTreeMap<String, String>,
+    ) -> Result<(), kube::Error> {
+        if let Some(patch) = order::held_claims(&created.saved, uids) {
+            let (api, name) = self.place(created);
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        }
+        self.resume(created).await
+    }
+
     async fn delete(&self, created: &Created<'_>) -> Result<(), kube::Error> {
         let (api, name) = self.place(created);
         api.delete(&name, &DeleteParams::background()).await.map(drop)
@@ -246,6 +264,12 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         let namespace = created.saved.namespace().unwrap_or_default();
         (created.kind.api(self.client, &namespace), created.saved.name_any())
     }
+}
+
+/// Whether it is resumed after the clusters are there.
+fn is_late(created: &Created<'_>) -> bool {
+    let Created { saved, part, .. } = created;
+    is_scenario(saved) || order::holds_claims(saved) || order::is_lone_claim(saved, *part)
 }
 
 fn known<'a>(kinds: &'a [Kind], object: &DynamicObject) -> Result<&'a Kind, RestoreError> {

@@ -5,15 +5,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _, future, stream::BoxStream};
-use kube::runtime::{
-    reflector::{ObjectRef, Store},
-    watcher,
-};
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
 use nephele_kit::{
-    Clock, Gone, Listed, Outcome, ReconcileError, Retry, RunError, Runner, Services, chain, kube_category,
-    kube_retry,
+    Clock, Gone, Listed, Outcome, ReconcileError, Retry, RunError, Runner, Services, WatchFilter, chain,
+    kube_category, kube_retry,
 };
 use nephele_runtime_sdk::{
     client::{
@@ -46,10 +43,11 @@ pub enum Error {
 
 /// Returns the caller of extensions, and a future that keeps the registered extensions up to date until `shutdown`.
 /// Until they are known, machines wait: `warm_up` limits for how long. Without extensions nothing is called, and only one
-/// watch is open.
+/// watch is open. Only extensions that `filter` selects are registered: other managers write the status of the others.
 pub fn start(
     kube: kube::Client,
     services: &Services,
+    filter: &WatchFilter,
     metrics: Metrics,
     warm_up: WarmUpSettings,
     shutdown: CancellationToken,
@@ -64,10 +62,14 @@ pub fn start(
         "cloudextensionconfig",
         services,
         Api::all(kube.clone()),
-        watcher::Config::default(),
+        filter,
         CONCURRENCY,
     );
-    let reconciler = Arc::new(Reconciler::<Registered>::new(kube, client, Mode::ReadWrite));
+    let reconciler = Reconciler::<Registered>::new(kube, client, Mode::ReadWrite);
+    let reconciler = Arc::new(match filter.selector() {
+        Some(selector) => reconciler.selecting(&selector),
+        None => reconciler,
+    });
     let prepare = prepare(
         Arc::clone(&reconciler),
         hooks.clone(),

@@ -281,6 +281,7 @@ mod tests {
                 is_cut: false,
                 skipped: Vec::new(),
                 leaked: vec![],
+                paused: false,
             };
             let at = SimTime::from_millis(0);
             engine.apply(Operation { caller: "test".into(), request, at });

@@ -124,6 +124,29 @@ impl Cloud {
         fault: Fault,
         history: Option<FaultHistory>,
     ) -> Result<(), CallError> {
+        self.put(id, fault, history, false)
+    }
+
+    /// As [`Cloud::put_fault`], for a fault that decides nothing new: it goes on with what it has hit.
+    ///
+    /// # Errors
+    /// When the cloud refuses.
+    pub fn put_paused_fault(
+        &self,
+        id: &FaultId,
+        fault: Fault,
+        history: Option<FaultHistory>,
+    ) -> Result<(), CallError> {
+        self.put(id, fault, history, true)
+    }
+
+    fn put(
+        &self,
+        id: &FaultId,
+        fault: Fault,
+        history: Option<FaultHistory>,
+        paused: bool,
+    ) -> Result<(), CallError> {
         let new = || FaultHistory {
             began: self.clock().wall_time(self.now()),
             matched: 0,
@@ -156,7 +179,7 @@ impl Cloud {
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
-        self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked })
+        self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays go on.

@@ -200,6 +200,7 @@ mod tests {
             is_cut: false,
             skipped: Vec::new(),
             leaked: vec![],
+            paused: false,
         };
         ask(&mut engine, 0, put);
         let create = |labels: &[(&str, &str)]| {

@@ -104,6 +104,7 @@ fn put(number: usize, fault: Fault) -> Request {
         is_cut: false,
         skipped: Vec::new(),
         leaked: vec![],
+        paused: false,
     }
 }
 

@@ -263,17 +263,18 @@ impl Engine {
                 }
                 Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked } => {
+            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused } => {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
                 let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
                 let known = KnownBefore { afflicted, is_cut: *is_cut, notices, skipped };
-                let Some(healed) = self.faults.put(now, id, fault, record, known) else {
+                let healed = self.faults.put(now, id, fault, record, known);
+                if !self.faults.set_paused(id, *paused) && healed.is_none() {
                     return Ok(Outcome::AlreadyDone);
-                };
-                events.extend(self.heal(now, &id.name, &healed));
+                }
+                events.extend(self.heal(now, &id.name, &healed.unwrap_or_default()));
                 // A fault that is new or changes decides about all resources of its account.
                 if afflicted_some || fault.effect.affliction().is_some() {
                     events.extend(self.afflict_all(now, id));

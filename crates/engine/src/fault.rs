@@ -327,6 +327,9 @@ pub struct FaultState {
     /// Whether that process afflicted more than it could list.
     #[serde(default)]
     pub(crate) is_cut: bool,
+    /// Whether it decides nothing new. It goes on with what it has hit, and ends when its time is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) paused: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
     /// When a window begins or ends next, or its time is over. None before it is put, and if that never happens.
@@ -476,6 +479,7 @@ impl FaultState {
             skipped,
             spared: BTreeSet::new(),
             is_cut: false,
+            paused: false,
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
@@ -610,6 +614,9 @@ impl FaultState {
             decided.insert(spec.id.clone());
             return if was_hit { Decided::HitBefore } else { Decided::Spared };
         }
+        if self.paused {
+            return Decided::Spared;
+        }
         self.record.matched += 1;
         if !is_drawn || self.record.matched <= skip {
             if is_drawn && self.skipped.len() < Self::SKIP_MAX {
@@ -674,8 +681,8 @@ impl FaultState {
 
     /// Decides about a call.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
-        let phase = self.phase(call.at);
-        let may_count = phase == FaultPhase::Active || !self.delayed.is_empty();
+        let is_active = !self.paused && self.phase(call.at) == FaultPhase::Active;
+        let may_count = is_active || !self.delayed.is_empty();
         if !may_count || !self.is_about(call) {
             return Answer::NotCounted;
         }
@@ -688,7 +695,7 @@ impl FaultState {
             self.delayed.remove(&call.key());
             return Answer::Passes;
         }
-        if phase != FaultPhase::Active {
+        if !is_active {
             return Answer::NotCounted;
         }
         self.record.matched += 1;

@@ -126,6 +126,12 @@ impl Faults {
         Some(healed)
     }
 
+    /// Lets a fault decide nothing new, or decide again. Returns whether that changed.
+    pub(crate) fn set_paused(&mut self, id: &ResourceId, paused: bool) -> bool {
+        let known = self.of_account_mut(id).and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
+        known.is_some_and(|state| std::mem::replace(&mut state.paused, paused) != paused)
+    }
+
     /// Adds a fault as it was. Replaces a fault of the same name.
     pub(crate) fn insert(&mut self, mut state: FaultState) {
         self.remove(&state.id);

@@ -203,6 +203,9 @@ pub enum Request {
         /// What the fault made leak in an earlier process, for a fault that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
+        /// Whether it decides nothing new. It goes on with what it has hit, and ends when its time is over.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
     },
     /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
     /// has the answer.

@@ -249,6 +249,7 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         is_cut: false,
         skipped: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     };
     ask(&mut after, at(9), put).unwrap();
     // Adopted in another order.

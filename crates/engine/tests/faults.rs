@@ -36,6 +36,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         is_cut: false,
         skipped: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     }
 }
 
@@ -313,6 +314,7 @@ fn a_fault_goes_on_where_an_earlier_process_left_it() {
         is_cut: false,
         skipped: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     };
     ask(&mut engine, at(50), put.clone()).unwrap();
     assert_eq!(ask(&mut engine, at(51), put), Ok(Outcome::AlreadyDone));

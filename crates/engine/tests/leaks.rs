@@ -260,6 +260,7 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
         is_cut: false,
         skipped: Vec::new(),
         leaked: vec![leaked("m", at(2)), leaked("n", at(2))],
+        paused: false,
     };
     ask(&mut engine, at(9), put_fault.clone()).unwrap();
     let all: Vec<_> = all.into_iter().chain([leaked("n", at(2))]).collect();

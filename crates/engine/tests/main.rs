@@ -11,6 +11,7 @@ mod lags;
 mod latencies;
 mod leaks;
 mod notices;
+mod paused;
 mod properties;
 mod restarts;
 mod rooms;

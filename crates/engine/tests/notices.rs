@@ -134,6 +134,7 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
         is_cut: false,
         skipped: Vec::new(),
         leaked: Vec::new(),
+        paused: false,
     };
     let adopt = Request::Adopt {
         spec: spot("m"),
@@ -200,6 +201,7 @@ proptest! {
             is_cut: false,
             skipped: Vec::new(),
             leaked: Vec::new(),
+            paused: false,
         };
         let adopt = Request::Adopt { spec: spot("m"), former: Box::new(Former { created: at(created), reached: reached_stages(&engine, &id("m")), ..Former::default() }) };
         for request in [put_catalog, put_fault, adopt] {

@@ -230,6 +230,7 @@ fn known_fault(engine: &Engine, state: &FaultState) -> Request {
         afflicted,
         skipped: state.skipped.iter().cloned().collect(),
         leaked: engine.leaked_by(&state.id).cloned().collect(),
+        paused: false,
     }
 }
 

@@ -167,6 +167,7 @@ proptest! {
             is_cut: false,
             skipped: Vec::new(),
             leaked: Vec::new(),
+            paused: false,
         };
         let mut next: Watched = engine();
         let back = at(stop + pause);

@@ -11,9 +11,11 @@
 
 pub mod cluster;
 mod fields;
+mod in_force;
 mod report;
 mod story;
 
 pub use fields::{Mistake, TURN_MIN, budget, duration, fraction, is_of_addresses, mistake, selector};
+pub use in_force::{InForce, Standing, paused_status};
 pub use report::{Progress, differs_in_numbers_only, number, status};
 pub use story::publish;

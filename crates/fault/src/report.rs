@@ -6,6 +6,8 @@ use nephele_api::cloud::v1alpha1::{Fault, FaultHit, FaultStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_engine::FaultPhase;
 
+use crate::in_force::resumed;
+
 /// What a Fault has done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
@@ -26,11 +28,12 @@ pub struct Progress {
 /// The length of the list in the schema.
 const HITS_MAX: usize = 10;
 
-/// The status of a Fault. The progress is an error with the Fault's mistake if nobody can carry it out, and none if nobody
+/// The status of a Fault that is not paused. The progress is an error with the Fault's mistake if nobody can carry it out, and none if nobody
 /// knows the Fault yet.
 #[must_use]
 pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: Timestamp) -> FaultStatus {
     let mut status = object.status.clone().unwrap_or_default();
+    resumed(object, &mut status, now);
     let mut set = |condition: Condition| {
         let condition = Condition { observed_generation: object.metadata.generation, ..condition };
         conditions::set(&mut status.conditions, condition, now);

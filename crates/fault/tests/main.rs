@@ -119,3 +119,33 @@ async fn faults_that_another_provider_carries_out_are_left_to_it() {
 fn reason(fault: &Fault) -> String {
     fault.spec.effect.fail.as_ref().map(|fail| fail.reason.clone()).unwrap_or_default()
 }
+
+/// Its Faults are objects of their own, and go on.
+#[tokio::test(start_paused = true)]
+async fn a_paused_cluster_fault_makes_and_changes_no_fault() {
+    let stage = Stage::start();
+    stage.namespace("a", &json!({ "workshop": "true" })).await;
+    stage.cluster_fault("all", &of_workshop(), "Throttled").await;
+    let before = stage.until("the Fault in force", |status| status.hits == Some(1)).await;
+    stage.pause("all", true).await;
+    let says = |value: &'static str| {
+        move |status: &ClusterFaultStatus| {
+            let conditions = &status.conditions;
+            conditions.iter().any(|said| said.type_ == "Paused" && said.status == value)
+        }
+    };
+    let paused = stage.until("the pause", says("True")).await;
+    stage.cluster_fault("all", &of_workshop(), "Timeout").await;
+    stage.namespace("b", &json!({ "workshop": "true" })).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(stage.namespaces_with(FAULT).await, ["a"]);
+    assert_eq!(reason(&stage.fault("a", FAULT).await.expect("it is there")), "Throttled");
+    assert_eq!(stage.until("the same", |_| true).await, paused);
+    let conditions = paused.conditions.iter().filter(|said| said.type_ != "Paused").cloned().collect();
+    assert_eq!(ClusterFaultStatus { conditions, ..paused }, before, "only the pause was written");
+
+    stage.pause("all", false).await;
+    stage.until_namespaces_with(FAULT, &["a", "b"]).await;
+    stage.until("the end of the pause", says("False")).await;
+    stage.stop().await;
+}

@@ -140,10 +140,11 @@ pub fn run(
             of_clusters,
             shutdown.clone(),
         );
+        // What leaked in the cloud of another manager takes no room and no port here.
         let (clouds, follow_clouds) = Cache::<SimulatedCloud>::start(
             &services,
             scoped(client.clone(), namespace),
-            everything(),
+            filter.watch_config(),
             shutdown.clone(),
         );
         let (faults, follow_faults) = Cache::<Fault>::start(
@@ -172,7 +173,7 @@ pub fn run(
             clouds,
             offers: Offers::default(),
             catalogs: Catalogs::default(),
-            faults: Faults::new(faults),
+            faults: Faults::new(faults, filter.clone()),
             hooks,
             prepare_credentials,
         });
@@ -181,7 +182,7 @@ pub fn run(
             "inmemorycluster",
             &services,
             scoped(client.clone(), namespace),
-            filter.watch_config(),
+            &filter,
             cluster_concurrency,
         );
         let scope = Scope { namespace: watch_namespace.clone(), filtered: filter != WatchFilter::default() };
@@ -207,7 +208,7 @@ pub fn run(
             "inmemorymachine",
             &services,
             scoped(client.clone(), namespace),
-            filter.watch_config(),
+            &filter,
             machine_concurrency,
         );
         let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
@@ -227,7 +228,7 @@ pub fn run(
             "inmemorymachinepool",
             &services,
             scoped(client.clone(), namespace),
-            filter.watch_config(),
+            &filter,
             cluster_concurrency,
         );
         let runner = wake_machine_pools(runner, &context);
@@ -256,7 +257,7 @@ pub fn run(
             "simulatedcloud",
             &services,
             scoped(client.clone(), namespace),
-            filter.watch_config(),
+            &filter,
             cluster_concurrency,
         );
         let runner = wake_clouds(runner, &context);
@@ -264,13 +265,8 @@ pub fn run(
         let run_clouds = runner
             .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown.clone())
             .map(|result| result.map_err(Error::SimulatedCloud));
-        let runner = Runner::new(
-            "fault",
-            &services,
-            scoped(client.clone(), namespace),
-            watcher::Config::default(),
-            cluster_concurrency,
-        );
+        let runner =
+            Runner::new("fault", &services, scoped(client.clone(), namespace), &filter, cluster_concurrency);
         let gone = fault::forget(Arc::clone(&context), runner.store(), runner.gone());
         let forget_faults = when_woken(shutdown.clone().run_until_cancelled_owned(gone));
         let runner = wake_faults(runner, &context);
@@ -329,7 +325,7 @@ fn run_templates<K: Template>(
 ) -> impl Future<Output = Result<(), Error>> + Send + 'static {
     let Followed { services, client, namespace, filter, concurrency, context } = *followed;
     let runner: Runner<K> =
-        Runner::new(name, services, scoped(client.clone(), namespace), filter.watch_config(), concurrency);
+        Runner::new(name, services, scoped(client.clone(), namespace), filter, concurrency);
     let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
         let objects = store.state();
         let objects = objects.iter().filter(|object| cluster_of(object.meta()).as_ref() == Some(id));

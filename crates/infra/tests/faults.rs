@@ -5,10 +5,11 @@ use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::Cloud;
+use nephele_kit::{PAUSED_ANNOTATION, WATCH_FILTER_LABEL};
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::{Value, json};
 
-use crate::world::{World, reason};
+use crate::world::{Setup, World, reason};
 
 fn fault(name: &str, spec: &Value) -> Fault {
     let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec });
@@ -322,6 +323,125 @@ async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
     world.until("the machine to be ill", |cloud| wrong(cloud).is_some_and(|wrong| !wrong.is_empty())).await;
     world.api.delete::<Fault>("f").await;
     world.until("the machine to be well", |cloud| wrong(cloud).is_some_and(|wrong| wrong.is_empty())).await;
+    world.stop().await;
+}
+
+async fn set_paused(world: &World, name: &str, paused: bool) {
+    let annotations = json!({ PAUSED_ANNOTATION: paused.then_some("") });
+    world.api.patch::<Fault>(name, &json!({ "metadata": { "annotations": annotations } })).await;
+    let says = |object: &Fault| {
+        let conditions = object.status.clone().unwrap_or_default().conditions;
+        let condition = conditions::find(&conditions, types::PAUSED);
+        condition.is_some_and(|condition| condition.status == if paused { "True" } else { "False" })
+    };
+    world.api.eventually::<Fault>(name, "to say whether it is paused", says).await;
+}
+
+/// Which machines of the cluster `demo` are ill.
+fn ill(world: &World, names: &[&str]) -> Vec<bool> {
+    let seen = |name: &&str| world.cloud.observe_machine(&World::machine_id("demo", name));
+    names.iter().map(|name| seen(name).is_some_and(|seen| !seen.wrong.is_empty())).collect()
+}
+
+/// Before and after a restart, and whatever becomes of its spec meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_paused_fault_goes_on_with_what_it_has_hit_and_hits_nothing_else() {
+    let world = started(54_000).await;
+    let first = worker(&world, "first").await;
+    world.ready(&first).await;
+    let spec = json!({ "effect": { "notReady": {} }, "budget": { "for": "1h" } });
+    world.api.create(&fault("f", &spec)).await;
+    let before = hit(&world, "f", 1).await;
+    set_paused(&world, "f", true).await;
+    let edited =
+        json!({ "spec": { "effect": { "notReady": null, "vanish": {} }, "budget": { "for": "2h" } } });
+    world.api.patch::<Fault>("f", &edited).await;
+    let second = worker(&world, "second").await;
+    world.ready(&second).await;
+    assert_eq!(ill(&world, &["first", "second"]), [true, false]);
+
+    let world = world.restart_after(async {}).await;
+    let third = worker(&world, "third").await;
+    world.ready(&third).await;
+    let all = ["first", "second", "third"];
+    world.until("the machine to be ill again", |_| ill(&world, &all) == [true, false, false]).await;
+    let paused = world.api.get::<Fault>("f").await.status.expect("a status");
+    let without_pause = |status: FaultStatus| {
+        let mut conditions = status.conditions;
+        conditions.retain(|condition| condition.type_ != types::PAUSED);
+        FaultStatus { conditions, paused_spec: None, ..status }
+    };
+    assert_eq!(without_pause(paused.clone()), before, "only the pause was written");
+    assert_eq!(json!(paused.paused_spec.expect("it is kept")), spec);
+
+    // Its time is over on time.
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.until("all machines to be well", |_| ill(&world, &all) == [false; 3]).await;
+    world.api.patch::<Fault>("f", &json!({ "spec": { "effect": { "notReady": {}, "vanish": null } } })).await;
+    set_paused(&world, "f", false).await;
+    world.until("all machines to be ill", |_| ill(&world, &all) == [true; 3]).await;
+    assert_eq!(hit(&world, "f", 3).await.paused_spec, None);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_is_paused_before_it_began_has_no_effect_also_after_a_restart() {
+    let world = started(54_100).await;
+    let first = worker(&world, "first").await;
+    world.ready(&first).await;
+    let mut object = fault("f", &json!({ "effect": { "notReady": {} } }));
+    object.metadata.annotations = Some([(PAUSED_ANNOTATION.to_owned(), String::new())].into());
+    world.api.create(&object).await;
+    set_paused(&world, "f", true).await;
+    let world = world.restart_after(async {}).await;
+    let second = worker(&world, "second").await;
+    world.ready(&second).await;
+    assert_eq!((ill(&world, &["first", "second"]), world.cloud.faults()), (vec![false, false], vec![]));
+    set_paused(&world, "f", false).await;
+    assert_eq!(hit(&world, "f", 2).await.hits, Some(2));
+    world.stop().await;
+}
+
+/// The Faults and the SimulatedClouds of other managers are theirs.
+#[tokio::test(start_paused = true)]
+async fn a_watch_filter_leaves_faults_and_clouds_of_others() {
+    let world = World::start_with(Setup { watch_filter: Some("mine".into()), ..Setup::at(54_300) });
+    let label = |value: &str| json!({ WATCH_FILTER_LABEL: value });
+    for (name, labels) in [("unlabelled", json!({})), ("theirs", label("theirs")), ("mine", label("mine"))] {
+        let metadata = json!({ "name": name, "namespace": NAMESPACE, "labels": labels });
+        let object = json!({ "metadata": metadata, "spec": { "effect": { "notReady": {} } } });
+        world.api.create(&serde_json::from_value::<Fault>(object).expect("a Fault")).await;
+    }
+    phase(&world, "mine", "Active").await;
+    let known = |world: &World| world.cloud.faults().into_iter().map(|id| id.name).collect::<Vec<_>>();
+    assert_eq!(known(&world), ["mine"]);
+    let world = world.restart_after(async {}).await;
+    world.until("the Fault to be there again", |_| known(&world) == ["mine"]).await;
+    for name in ["unlabelled", "theirs"] {
+        assert_eq!(world.api.get::<Fault>(name).await.status, None);
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_was_created_again_has_a_budget_of_its_own() {
+    let world = started(54_200).await;
+    for name in ["a", "b", "c"] {
+        let object = worker(&world, name).await;
+        world.ready(&object).await;
+    }
+    let spec = json!({ "effect": { "notReady": {} }, "budget": { "count": 1 } });
+    world.api.create(&fault("f", &spec)).await;
+    let before = hit(&world, "f", 1).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    world.api.delete::<Fault>("f").await;
+    world.api.create(&fault("f", &spec)).await;
+    let is_new = |object: &Fault| {
+        let status = object.status.clone().unwrap_or_default();
+        status.hits == Some(1) && status.start_time != before.start_time
+    };
+    world.api.eventually::<Fault>("f", "to have begun anew", is_new).await;
+    assert_eq!(ill(&world, &["a", "b", "c"]).into_iter().filter(|ill| *ill).count(), 1);
     world.stop().await;
 }
 

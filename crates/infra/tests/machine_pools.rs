@@ -14,6 +14,7 @@ use nephele_api::core::{
     Bootstrap, Machine, MachinePool, MachinePoolSpec, MachinePoolTemplate, MachineSpec, ObjectReference,
 };
 use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, VERSION_ANNOTATION, label_value};
+use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_api::{core, finalizers, infrastructure, labels};
 use nephele_testkit::objects::{self, NAMESPACE};
@@ -246,6 +247,21 @@ async fn a_deleted_machine_is_replaced() {
     let (world, _core) = running(16_300, 3).await;
     settled(&world, 3).await;
     world.api.delete::<Machine>("pool-1").await;
+    let replaced = |object: &InMemoryMachinePool| {
+        is_settled(object, 3) && object.spec.provider_id_list == ids(&[0, 2, 3])
+    };
+    world.api.eventually("pool", "to have replaced its machine", replaced).await;
+    world.api.eventually_gone::<Machine>("pool-1").await;
+    world.stop().await;
+}
+
+/// Nobody else does it: a MachineHealthCheck leaves Machines of MachinePools alone.
+#[tokio::test(start_paused = true)]
+async fn a_machine_whose_instance_vanished_is_replaced() {
+    let (world, _core) = running(17_300, 3).await;
+    settled(&world, 3).await;
+    let terminated = json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: "" } } });
+    world.api.patch::<InMemoryMachine>("pool-1", &terminated).await;
     let replaced = |object: &InMemoryMachinePool| {
         is_settled(object, 3) && object.spec.provider_id_list == ids(&[0, 2, 3])
     };

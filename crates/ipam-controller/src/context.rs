@@ -154,9 +154,18 @@ impl Context {
     /// Whether the claim of this uid exists, as far as this process can see. Claims that other managers reconcile
     /// count as existing.
     pub(crate) fn is_known(&self, owner: &Owner, uid: &str) -> bool {
-        let sees_it = self.filter == WatchFilter::default()
-            && self.watch_namespace.as_deref().is_none_or(|namespace| namespace == owner.namespace());
-        !sees_it || self.is_here(owner, uid)
+        !self.sees_all_of(owner.namespace()) || self.is_here(owner, uid)
+    }
+
+    /// Whether another manager reconciles the claim of this uid, if it exists.
+    pub(crate) fn is_theirs(&self, owner: &Owner, uid: &str) -> bool {
+        self.has_listed_claims() && !self.sees_all_of(owner.namespace()) && !self.is_here(owner, uid)
+    }
+
+    /// Whether this process reconciles every claim of a namespace.
+    fn sees_all_of(&self, namespace: &str) -> bool {
+        self.filter == WatchFilter::default()
+            && self.watch_namespace.as_deref().is_none_or(|watched| watched == namespace)
     }
 
     /// Requests a reconcile of every claim on a pool: the pool was created, was deleted, or serves claims again.

@@ -105,7 +105,7 @@ pub fn run(
             "ipaddressclaim",
             &services,
             scoped(client.clone(), namespace),
-            filter.watch_config(),
+            &filter,
             concurrency.saturating_add(LOOKS),
         );
         let listed_claims = runner.listed();

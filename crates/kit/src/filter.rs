@@ -25,12 +25,18 @@ impl WatchFilter {
         Self(value.filter(|value| !value.is_empty()).map(str::to_owned))
     }
 
+    /// The filter as a label selector. None without a value.
+    #[must_use]
+    pub fn selector(&self) -> Option<String> {
+        self.0.as_ref().map(|value| format!("{WATCH_FILTER_LABEL}={value}"))
+    }
+
     /// The filter as a label selector of a watch, so that the API server does not send other managers' objects.
     #[must_use]
     pub fn watch_config(&self) -> watcher::Config {
         let config = watcher::Config::default();
-        match &self.0 {
-            Some(value) => config.labels(&format!("{WATCH_FILTER_LABEL}={value}")),
+        match self.selector() {
+            Some(selector) => config.labels(&selector),
             None => config,
         }
     }

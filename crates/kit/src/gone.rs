@@ -14,7 +14,8 @@ use crate::failures::ObjectKey;
 pub enum Gone<K> {
     /// This object was deleted, or does not match the selector any more.
     Object(Arc<K>),
-    /// Any object may be gone: the list was read again, or more objects are gone than fit the backlog.
+    /// Any object may be gone: the list was read again, or more objects are gone than fit the backlog. An object whose name
+    /// another one has by now is reported by itself, too, if the backlog has room.
     Any,
 }
 

@@ -10,7 +10,6 @@ use kube::{
         Controller,
         controller::{self, Action},
         reflector::{ObjectRef, Store},
-        watcher,
     },
 };
 use serde::de::DeserializeOwned;
@@ -23,6 +22,7 @@ use crate::{
     chain,
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
+    filter::WatchFilter,
     gone::{Departures, Gone},
     listed::Listed,
     metrics::ControllerMetrics,
@@ -70,8 +70,8 @@ impl<K> Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A controller of the objects that `api` and `config` select. It reconciles at most `concurrency` objects at a
-    /// time, and never the same object twice at a time.
+    /// A controller of the objects that `api` and `filter` select: other managers write the others. It reconciles at most
+    /// `concurrency` objects at a time, and never the same object twice at a time.
     ///
     /// `name` is the kind in lower case, for metrics and the readiness gate.
     #[must_use]
@@ -79,11 +79,11 @@ where
         name: &'static str,
         services: &Services,
         api: Api<K>,
-        config: watcher::Config,
+        filter: &WatchFilter,
         concurrency: NonZeroU16,
     ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
-        let (store, listed, changes) = followed(api, config, &services.metrics);
+        let (store, listed, changes) = followed(api, filter.watch_config(), &services.metrics);
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
@@ -103,6 +103,9 @@ where
                 }
                 Change::Listed { gone } => {
                     gone.iter().for_each(&forget);
+                    // Who looks for its name finds the object that has the name now.
+                    let replaced = gone.iter().filter(|object| reader.get(&reference(&***object)).is_some());
+                    replaced.for_each(|object| leaving.left(&key(&**object), object));
                     leaving.listed_without(gone.iter().map(|object| (key(&**object), object)));
                     reader.state()
                 }

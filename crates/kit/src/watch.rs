@@ -139,7 +139,8 @@ pub(crate) enum Change<K: Resource<DynamicType = ()>> {
     Deleted(Arc<K>),
     /// The whole list was read, at the start or after the watch broke: any object may have changed.
     Listed {
-        /// The objects of the list before that are not in this one. No watch reports their deletion.
+        /// The objects of the list before that are not in this one. No watch reports their deletion. An object of the same
+        /// name and another uid is another object.
         gone: Vec<Arc<K>>,
     },
 }
@@ -184,7 +185,10 @@ where
                 debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
                 listing.finished();
                 let mut gone = std::mem::take(&mut before);
-                gone.retain(|object: &Arc<K>| reader.get(&reference(&**object)).is_none());
+                gone.retain(|object: &Arc<K>| {
+                    let there = reader.get(&reference(&**object));
+                    there.is_none_or(|there| there.meta().uid != object.meta().uid)
+                });
                 Some(Change::Listed { gone })
             }
             Ok(watcher::Event::Init) => {

@@ -22,7 +22,8 @@ use kube::{
     runtime::{reflector::ObjectRef, watcher},
 };
 use nephele_kit::{
-    Cache, Events, Metrics, Outcome, Readiness, ReconcileError, Reporter, Retry, Runner, Services, wall_clock,
+    Cache, Events, Metrics, Outcome, Readiness, ReconcileError, Reporter, Retry, Runner, Services,
+    WatchFilter, wall_clock,
 };
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
@@ -78,7 +79,7 @@ impl World {
     fn runner(&self, concurrency: u16) -> Runner<ConfigMap> {
         let concurrency = NonZeroU16::new(concurrency).expect("at least one");
         let api = Api::all(self.client.clone());
-        Runner::new("configmap", &self.services, api, watcher::Config::default(), concurrency)
+        Runner::new("configmap", &self.services, api, &WatchFilter::default(), concurrency)
     }
 
     /// The samples of one metric, in order.
@@ -461,8 +462,7 @@ async fn a_runner_ends_when_it_is_asked_to_before_the_first_list() {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     let api: Api<ConfigMap> = Api::all(Client::new(silent, "default"));
-    let config = watcher::Config::default();
-    let runner = Runner::new("configmap", &world.services, api, config, NonZeroU16::MIN);
+    let runner = Runner::new("configmap", &world.services, api, &WatchFilter::default(), NonZeroU16::MIN);
     let reconcile = |_| async { Ok::<_, Refused>(Outcome::Done) };
     let running = tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
     asked.notified().await;

@@ -13,7 +13,8 @@ use nephele_cloud::{Cloud, CloudConfig, Network};
 use nephele_cloud_hooks::WarmUpSettings;
 use nephele_hooks::Access;
 use nephele_kit::{
-    Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, acquire, wall_clock,
+    Clock, Events, Fence, Leadership, Metrics, Readiness, Reporter, Services, WatchFilter, acquire,
+    wall_clock,
 };
 use prometheus::{IntGaugeVec, Opts, Registry};
 use tokio::time::timeout;
@@ -365,6 +366,7 @@ impl Manager {
             let (hooks, ask) = nephele_cloud_hooks::start(
                 client.clone(),
                 &services,
+                &WatchFilter::new(config.watch_filter.as_deref()),
                 hook_metrics,
                 WarmUpSettings::default(),
                 stops.controllers.clone(),

@@ -1,11 +1,13 @@
 //! Does what the plan says. Each action can be repeated.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, FaultSpec, Scenario, SimulatedCloud};
-use nephele_kit::{Event, Events, Severity};
+use nephele_kit::{Event, Events, Severity, watch_filter_label};
 use serde_json::{Value, json};
 
 use crate::plan::{Deed, Ending};
@@ -61,6 +63,9 @@ impl Actor<'_> {
     async fn create_fault(&self, name: &str, spec: &FaultSpec) -> Result<String, Refusal> {
         let api: Api<Fault> = Api::namespaced(self.client.clone(), &self.namespace());
         let mut fault = Fault::new(name, spec.clone());
+        // The manager that runs the scenario also carries out its Faults.
+        fault.metadata.labels =
+            watch_filter_label(&self.object.metadata).map(|label| BTreeMap::from([label]));
         fault.metadata.owner_references = Some(vec![OwnerReference {
             api_version: Scenario::api_version(&()).into_owned(),
             kind: Scenario::kind(&()).into_owned(),

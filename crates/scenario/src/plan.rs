@@ -182,6 +182,21 @@ pub(crate) fn plan(
     plan
 }
 
+/// What comes next while the scenario is paused: its Faults end on time. No step goes on, and the status stays.
+pub(crate) fn plan_paused(
+    script: &Script,
+    generation: i64,
+    stored: &ScenarioStatus,
+    seen: &Seen,
+    now: Timestamp,
+) -> Plan {
+    let mut plan = Plan { status: stored.clone(), acts: Vec::new(), again: None };
+    if stored.observed_generation == Some(generation) && stored.steps.len() == script.steps.len() {
+        plan.end_faults(script, &stored.steps, seen, now);
+    }
+    plan
+}
+
 /// The status of a scenario of which nothing has begun.
 fn unbegun(script: &Script, generation: i64) -> ScenarioStatus {
     let step = |step: &Step| StepStatus {

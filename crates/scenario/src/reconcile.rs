@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::{Timestamp, Unit};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
+use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
+use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_kit::{
     Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity,
@@ -16,8 +18,8 @@ use thiserror::Error;
 
 use crate::act::Actor;
 use crate::observe::{faults_of, has_made, observe};
-use crate::plan::{Deed, Ending, LOOK_EVERY, is_over, plan, wants};
-use crate::report::{invalid, summarised};
+use crate::plan::{Deed, Ending, LOOK_EVERY, Seen, is_over, plan, plan_paused, wants};
+use crate::report::{invalid, paused_status, summarised};
 use crate::validate::validate;
 
 /// What the reconciler needs.
@@ -85,8 +87,8 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     if object.metadata.deletion_timestamp.is_some() {
         return remove(&context, &api, &object).await;
     }
-    if paused(&object, None).is_some() {
-        return Ok(Outcome::WaitingOn("unpaused"));
+    if let Some(message) = paused(&object, None) {
+        return rest(&context, &api, &object, message).await;
     }
     let generation = object.metadata.generation.unwrap_or_default();
     let script = match validate(&object.namespace().unwrap_or_default(), &object.name_any(), &object.spec) {
@@ -118,6 +120,39 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     }
     let status = summarised(&object, plan.status, trouble.as_deref(), context.now());
     report(&context, &api, &object, status, plan.again).await
+}
+
+/// Lets a scenario rest that is paused, and ends its Faults on time. Nothing else goes on.
+async fn rest(
+    context: &Context,
+    api: &Api<Scenario>,
+    object: &Scenario,
+    message: String,
+) -> Result<Outcome, Error> {
+    let waiting = Ok(Outcome::WaitingOn("unpaused"));
+    // Its status is yet to be restored.
+    if is_being_restored(&object.metadata) {
+        return waiting;
+    }
+    if let Some(status) = paused_status(object, message, context.now()) {
+        let mut reported = object.clone();
+        reported.status = Some(status);
+        match patch::status(api, object, &reported, Precondition::ResourceVersion).await {
+            Err(error) if error.is_not_found() => return Ok(Outcome::Done),
+            written => drop(written.map_err(Error::Write)?),
+        }
+    }
+    let script = validate(&object.namespace().unwrap_or_default(), &object.name_any(), &object.spec);
+    let (Ok(script), Some(stored)) = (script, &object.status) else { return waiting };
+    let faults = faults_of(&context.client, object).await.map_err(Error::Read)?;
+    let seen = Seen { faults, ..Seen::default() };
+    let generation = object.metadata.generation.unwrap_or_default();
+    let plan = plan_paused(&script, generation, stored, &seen, context.now());
+    let actor = Actor { client: &context.client, events: &context.events, object };
+    for act in plan.acts {
+        actor.act(&act.deed).await;
+    }
+    plan.again.map_or(waiting, |wait| Ok(Outcome::After(wait)))
 }
 
 /// The Scenario that has made a Fault.
@@ -170,7 +205,8 @@ async fn report(
 /// Publishes how a scenario ended.
 fn tell(context: &Context, object: &Scenario) {
     let status = object.status.clone().unwrap_or_default();
-    let message = status.conditions.first().map(|condition| condition.message.clone()).unwrap_or_default();
+    let passed = conditions::find(&status.conditions, types::PASSED);
+    let message = passed.map(|condition| condition.message.clone()).unwrap_or_default();
     let (severity, reason, note) = match status.phase.as_str() {
         "Passed" => (Severity::Normal, "Passed", format!("all {} steps have passed", status.steps.len())),
         _ => (Severity::Warning, "Failed", message),

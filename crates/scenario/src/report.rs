@@ -61,5 +61,22 @@ fn listed(object: &Scenario, mut passed: Condition, now: Timestamp) -> Vec<Condi
     passed.observed_generation = object.metadata.generation;
     let mut list = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     conditions::set(&mut list, passed, now);
+    if conditions::find(&list, types::PAUSED).is_some() {
+        let mut resumed = condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, "");
+        resumed.observed_generation = object.metadata.generation;
+        conditions::set(&mut list, resumed, now);
+    }
     list
+}
+
+/// The status of a scenario that is paused: only a condition tells of it. None if the object has it already.
+pub(crate) fn paused_status(object: &Scenario, message: String, now: Timestamp) -> Option<ScenarioStatus> {
+    let mut status = object.status.clone().unwrap_or_default();
+    if conditions::is_true(&status.conditions, types::PAUSED) {
+        return None;
+    }
+    let mut paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
+    paused.observed_generation = object.metadata.generation;
+    conditions::set(&mut status.conditions, paused, now);
+    Some(status)
 }

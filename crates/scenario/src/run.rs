@@ -42,13 +42,13 @@ pub fn run(
             "scenario",
             &services,
             scoped(client.clone(), watch_namespace.as_deref()),
-            filter.watch_config(),
+            &filter,
             concurrency,
         );
         // A request to create a Fault may arrive after its sender has given it up, and after its Scenario is over.
         let of_namespaces = scoped(client.clone(), watch_namespace.as_deref());
         let (faults, follow) =
-            Cache::start(&services, of_namespaces, watcher::Config::default(), shutdown.clone());
+            Cache::<Fault>::start(&services, of_namespaces, watcher::Config::default(), shutdown.clone());
         let known = runner.store();
         let runner = runner.watches(&faults, move |fault: &Fault| {
             let owner = scenario_of(fault)?;

@@ -6,7 +6,7 @@ use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::conditions;
 use nephele_api::core::{Cluster, Machine};
 use nephele_testkit::objects;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use stage::{Stage, fault, phases, status};
 
@@ -370,9 +370,52 @@ async fn a_paused_scenario_waits() {
     stage.scenario_called("later", &json!([{ "pause": "1ms" }])).await;
     let passed = |scenario: &Scenario| status(scenario).phase == "Passed";
     stage.api.eventually::<Scenario>("later", "to pass", passed).await;
-    assert_eq!(stage.api.get::<Scenario>("s").await.status, None);
+    let said = status(&stage.api.get::<Scenario>("s").await);
+    let conditions: Vec<_> = said.conditions.iter().map(|said| (&*said.type_, &*said.status)).collect();
+    assert_eq!((conditions, said.steps.len()), (vec![("Paused", "True")], 0));
     let unpaused = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": null } } });
     stage.api.patch::<Scenario>("s", &unpaused).await;
     stage.phase("Passed").await;
+    stage.stop().await;
+}
+
+/// No step goes on, and a Fault whose time is over ends, also after a restart.
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_a_paused_scenario_ends_on_time() {
+    let stage = Stage::start();
+    let mut brief = fault("zone");
+    brief["fault"]["for"] = json!("10m");
+    stage.scenario(&json!([brief, { "pause": "1m" }, fault("later")])).await;
+    stage.steps(&["Passed", "Running", "Pending"]).await;
+    let annotations =
+        |value: Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
+    stage.api.patch::<Scenario>("s", &annotations(json!(""))).await;
+    let is_paused =
+        |scenario: &Scenario| status(scenario).conditions.iter().any(|said| said.type_ == "Paused");
+    let before = stage.api.eventually::<Scenario>("s", "to be paused", is_paused).await;
+    let stage = stage.kill_and_restart().await;
+    tokio::time::sleep(std::time::Duration::from_secs(500)).await;
+    stage.api.get::<Fault>("s-zone").await;
+    tokio::time::sleep(std::time::Duration::from_secs(150)).await;
+    stage.api.eventually_gone::<Fault>("s-zone").await;
+    assert_eq!(status(&stage.api.get::<Scenario>("s").await), status(&before), "nothing was written");
+    stage.api.patch::<Scenario>("s", &annotations(Value::Null)).await;
+    let passed = stage.phase("Passed").await;
+    let conditions = status(&passed).conditions;
+    let paused = conditions.iter().find(|said| said.type_ == "Paused").map(|said| said.status.clone());
+    assert_eq!(paused.as_deref(), Some("False"));
+    stage.stop().await;
+}
+
+/// A manager with a watch filter does not see a Fault without its label.
+#[tokio::test(start_paused = true)]
+async fn a_fault_belongs_to_the_manager_of_its_scenario() {
+    let stage = Stage::start();
+    let mut scenario = stage::scenario("s", &json!([fault("zone"), { "pause": "1h" }]));
+    objects::label(&mut scenario, "cluster.x-k8s.io/watch-filter", "second");
+    stage.api.create(&scenario).await;
+    stage.steps(&["Passed", "Running"]).await;
+    let labels = stage.api.get::<Fault>("s-zone").await.metadata.labels.unwrap_or_default();
+    assert_eq!(labels.get("cluster.x-k8s.io/watch-filter").map(String::as_str), Some("second"));
     stage.stop().await;
 }

@@ -24,6 +24,7 @@ mod fault;
 mod hub;
 pub mod memory;
 mod moves;
+mod neighbours;
 mod process;
 mod quiet;
 mod rewind;
@@ -37,6 +38,7 @@ mod time;
 mod world;
 
 pub use audit::Violation;
+pub use neighbours::neighbours;
 pub use rewind::rewind;
 pub use scenario::{Scenario, Scope, Step};
 pub use shrink::shrink;

@@ -66,6 +66,7 @@ impl Process {
             Scope::All => (String::new(), String::new()),
             Scope::Even => (EVEN.to_owned(), String::new()),
             Scope::LabelledEven => (String::new(), EVEN.to_owned()),
+            Scope::LabelledOdd => (String::new(), ODD.to_owned()),
             Scope::Nothing => (String::new(), "nobody".to_owned()),
         };
         let sees_some = matches!(scope, Scope::Even | Scope::LabelledEven);
@@ -81,7 +82,11 @@ impl Process {
             namespace,
             watch_filter,
             leader_elect: true,
-            leader_election_id: format!("{}/{}", LEASE.0, LEASE.1),
+            // Two managers of different objects lead at the same time.
+            leader_election_id: match scope {
+                Scope::LabelledOdd => format!("{ODD}/{}", LEASE.1),
+                _ => format!("{}/{}", LEASE.0, LEASE.1),
+            },
             diagnostics_address: String::new(),
             health_address: String::new(),
             workload_ports: ports.to_owned(),

@@ -12,6 +12,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
 use nephele_api::core::{Cluster, Machine};
+use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_checkpoint::{Checkpoint, Restore, Workloads};
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ const LEASE: Duration = Duration::from_secs(3600);
 /// Until a world has what it was asked for: some machines, one after the other, and the longest backoff.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1800);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Until what was asked for is done, where nothing takes time.
+const LATE: Duration = Duration::from_secs(5);
 const NAMESPACE: &str = "default";
 
 /// Lets a world of this seed go back to a checkpoint, in this process.
@@ -48,6 +51,8 @@ pub fn rewind(seed: u64) -> Result<(), String> {
 struct Facts {
     /// The endpoint of each cluster.
     endpoints: BTreeMap<String, Value>,
+    /// Whether each claim has an address.
+    claims: BTreeMap<String, bool>,
     /// The provider id of each machine that had one.
     machines: BTreeMap<String, String>,
     /// The uids of Nodes and notes, by cluster, kind and name.
@@ -58,6 +63,7 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
     let mut draws = draws_about(seed, &["rewind"], 1);
     let client = world.api.client();
     surround(&client, draws.random_ratio(1, 2), draws.random_ratio(1, 3)).await?;
+    claim(&client).await?;
     let mut wanted = BTreeMap::new();
     for number in 0..draws.random_range(1..=3_u8) {
         let size = (if draws.random_ratio(1, 3) { 3 } else { 1 }, draws.random_range(0..=3));
@@ -98,12 +104,15 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
     };
     restore.run(saved).await?;
     settle(world, &wanted).await.context("after the restoration")?;
+    // Nobody gets an address late that a Fault holds.
+    sleep(LATE).await;
     let saved = nephele_checkpoint::save(&client, &manager, &namespaces, now, "world").await?;
     same(&facts, &self::facts(&saved))
 }
 
 /// What was at the checkpoint is there again, and what came later is not. What was under way may have gone on.
 fn same(before: &Facts, after: &Facts) -> anyhow::Result<()> {
+    ensure!(before.claims == after.claims, "claims: {before:#?}\n{after:#?}");
     ensure!(before.endpoints == after.endpoints, "endpoints: {before:#?}\n{after:#?}");
     let lost = before.machines.iter().find(|(name, id)| after.machines.get(*name) != Some(*id));
     ensure!(lost.is_none(), "machine {lost:?} is another one: {after:#?}");
@@ -122,6 +131,10 @@ fn facts(checkpoint: &Checkpoint) -> Facts {
         match kind {
             "InMemoryCluster" => {
                 facts.endpoints.insert(object.name_any(), spec["controlPlaneEndpoint"].clone());
+            }
+            "IPAddressClaim" => {
+                let is_bound = !object.data["status"]["addressRef"].is_null();
+                facts.claims.insert(object.name_any(), is_bound);
             }
             "InMemoryMachine" if object.metadata.deletion_timestamp.is_none() => {
                 let id = spec["providerID"].as_str().map(str::to_owned);
@@ -170,6 +183,30 @@ async fn surround(client: &Client, has_cloud: bool, has_fault: bool) -> anyhow::
         let api = Api::<Fault>::namespaced(client.clone(), NAMESPACE);
         api.create(&Default::default(), &serde_json::from_value(fault)?).await?;
     }
+    Ok(())
+}
+
+/// A Fault holds the first of two claims, and has no hit left for the second one.
+async fn claim(client: &Client) -> anyhow::Result<()> {
+    let fault = json!({
+        "metadata": {"name": "no-address"},
+        "spec": {"effect": {"addresses": {"exhausted": {}}}, "budget": {"count": 1}},
+    });
+    let api = Api::<Fault>::namespaced(client.clone(), NAMESPACE);
+    api.create(&Default::default(), &serde_json::from_value(fault)?).await?;
+    sleep(LATE).await;
+    let claims = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE);
+    for name in ["first", "second"] {
+        let pool =
+            json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "machines"});
+        let object = json!({"metadata": {"name": name}, "spec": {"poolRef": pool}});
+        claims.create(&Default::default(), &serde_json::from_value(object)?).await?;
+        sleep(LATE).await;
+    }
+    let bound = claims.list(&ListParams::default()).await?.into_iter();
+    let bound: Vec<_> =
+        bound.filter(|claim| claim.address_name().is_some()).map(|claim| claim.name_any()).collect();
+    ensure!(bound == ["second"], "{bound:?} have addresses");
     Ok(())
 }
 

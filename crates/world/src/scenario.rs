@@ -45,6 +45,8 @@ pub enum Scope {
     Even,
     /// A watch filter whose label the objects of clusters with even numbers have.
     LabelledEven,
+    /// A watch filter whose label the objects of clusters with odd numbers have.
+    LabelledOdd,
     /// A watch filter that no object has as a label.
     Nothing,
 }

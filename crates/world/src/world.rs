@@ -411,7 +411,8 @@ impl<'a> World<'a> {
             self.auditor.hold(&namespace);
         }
         self.may_end_workers(&namespace, spec);
-        let object = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
+        let metadata = json!({ "name": name, "namespace": namespace, "labels": watch_label(&namespace) });
+        let object = json!({ "metadata": metadata, "spec": spec });
         let object: Fault = serde_json::from_value(object).expect("a Fault");
         let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;
         created.expect("faults are taken");
@@ -477,7 +478,8 @@ impl<'a> World<'a> {
     async fn change_cloud(&mut self, namespace: &str, spec: &Value) {
         let clouds = self.api_in::<SimulatedCloud>(namespace);
         if clouds.get_opt(DEFAULT_NAME).await.expect("an answer").is_none() {
-            let cloud = SimulatedCloud::new(DEFAULT_NAME, SimulatedCloudSpec::default());
+            let mut cloud = SimulatedCloud::new(DEFAULT_NAME, SimulatedCloudSpec::default());
+            cloud.metadata.labels = Some(watch_label(namespace));
             clouds.create(&PostParams::default(), &cloud).await.expect("the cloud is taken");
         }
         let key = (namespace.to_owned(), DEFAULT_NAME.to_owned());
@@ -732,6 +734,7 @@ impl<'a> World<'a> {
         let in_scope = |namespace: &str| match self.scope {
             Scope::All => true,
             Scope::Even | Scope::LabelledEven => namespace == EVEN,
+            Scope::LabelledOdd => namespace == ODD,
             Scope::Nothing => false,
         };
         let asked = self.asked.values().filter(|asked| in_scope(&asked.key.0));
@@ -838,10 +841,9 @@ pub(crate) fn plan(
     }
 }
 
-/// The label of the objects of clusters with even numbers, which a watch filter selects.
-fn watch_label(namespace: &str) -> BTreeMap<String, String> {
-    let value = (namespace == EVEN).then(|| (WATCH_FILTER_LABEL.to_owned(), EVEN.to_owned()));
-    value.into_iter().collect()
+/// The label of the objects of a namespace, which a watch filter selects.
+pub(crate) fn watch_label(namespace: &str) -> BTreeMap<String, String> {
+    [(WATCH_FILTER_LABEL.to_owned(), namespace.to_owned())].into()
 }
 
 /// Machines take some seconds to boot, with random differences.

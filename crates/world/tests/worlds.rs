@@ -1,6 +1,6 @@
 //! Some worlds on every change; `cargo xtask worlds` runs thousands.
 
-use nephele_world::{Scenario, rewind, run};
+use nephele_world::{Scenario, neighbours, rewind, run};
 
 /// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
@@ -20,6 +20,15 @@ fn a_world_goes_back_to_a_checkpoint() {
     for seed in 0..SEEDS {
         if let Err(difference) = rewind(seed) {
             panic!("seed {seed}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn managers_of_disjoint_objects_leave_each_other_alone() {
+    for seed in 0..SEEDS {
+        if let Err(violation) = neighbours(seed) {
+            panic!("seed {seed}: {violation}");
         }
     }
 }

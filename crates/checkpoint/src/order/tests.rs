@@ -138,3 +138,19 @@ fn a_status_is_about_the_new_generation_if_it_was_about_the_newest() {
     expected["conditions"][0] = json!({"type": "Ready"});
     assert_eq!(status(&saved, Some(1)), Some(expected));
 }
+
+#[test]
+fn a_fault_knows_the_claims_that_it_holds_by_their_new_uids() {
+    let claims = |uids: [&str; 2]| json!([{"name": "a", "uid": uids[0]}, {"name": "gone", "uid": uids[1]}]);
+    let mut fault = of("cloud.nephele.dev/v1alpha1", "Fault", 1, &[]);
+    fault.data["status"] = json!({"hits": 2, "claims": claims(["7", "8"])});
+    let uids = [("7".to_owned(), "new-7".to_owned())].into();
+    assert_eq!(held_claims(&fault, &uids), Some(json!({"status": {"claims": claims(["new-7", "8"])}})));
+    let mut others = [fault.clone(), of("cluster.x-k8s.io/v1beta2", "Machine", 2, &[])];
+    others[0].data["status"] = json!({"hits": 2});
+    others[1].data["status"] = fault.data["status"].clone();
+    assert_eq!(others.each_ref().map(holds_claims), [false, false]);
+    let claim = of("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", 3, &[]);
+    let is_lone = [Part::Surroundings, Part::Clusters].map(|part| is_lone_claim(&claim, part));
+    assert_eq!((is_lone, holds_claims(&fault)), ([true, false], true));
+}

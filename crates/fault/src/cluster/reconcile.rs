@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, FaultSpec};
+use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault, FaultSpec};
 use nephele_kit::{
     Cache, Clock, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, paused,
 };
@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::act::{Ending, act};
 use super::plan::{Place, fault_name, plan};
 use super::refusals::Refusals;
-use super::report::status;
+use super::report::{paused_status, status};
 use crate::fields::{Mistake, selector};
 
 /// What the reconciler needs.
@@ -61,10 +61,14 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     if !(context.carries_out)(&object.spec.fault) || object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
-    if paused(&*object, None).is_some() {
+    let (name, now) = (object.name_any(), (context.clock)());
+    if let Some(message) = paused(&*object, None) {
+        // Its Faults go on as they are.
+        if let Some(status) = paused_status(&object, message, now) {
+            write(&object, status, &context).await?;
+        }
         return Ok(Outcome::WaitingOn("unpaused"));
     }
-    let (name, now) = (object.name_any(), (context.clock)());
     if let Some(wait) = context.pace.wait(&name, now) {
         return Ok(Outcome::After(wait));
     }
@@ -93,15 +97,23 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     context.refusals.note(&name, generation, &refused, now);
     let outcome = context.refusals.count_for(&name, now).map_or(Outcome::Done, Outcome::After);
     let mistake = selector.err().map(|mistake| mistake.to_string());
-    let mut reported = ClusterFault::clone(&object);
-    reported.status = Some(status(&object, &plan, mistake.as_deref(), refused, now));
-    let api = Api::<ClusterFault>::all(context.client.clone());
-    match patch::status(&api, &*object, &reported, Precondition::None).await {
-        // Its end is on its way.
-        Err(error) if error.is_not_found() => return Ok(Outcome::Done),
-        result => result.map_err(Error::Status)?,
-    };
+    let status = status(&object, &plan, mistake.as_deref(), refused, now);
+    if !write(&object, status, &context).await? {
+        return Ok(Outcome::Done);
+    }
     failed.map_or(Ok(outcome), |error| Err(Error::Fault(error)))
+}
+
+/// Writes the status of a ClusterFault. False if it is gone.
+async fn write(object: &ClusterFault, status: ClusterFaultStatus, context: &Context) -> Result<bool, Error> {
+    let mut reported = object.clone();
+    reported.status = Some(status);
+    let api = Api::<ClusterFault>::all(context.client.clone());
+    match patch::status(&api, object, &reported, Precondition::None).await {
+        // Its end is on its way.
+        Err(error) if error.is_not_found() => Ok(false),
+        result => result.map(|_| true).map_err(Error::Status),
+    }
 }
 
 /// The selector of the namespaces of a ClusterFault. Without one, all namespaces fit.

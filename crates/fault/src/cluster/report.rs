@@ -64,6 +64,10 @@ pub(super) fn status(
     let mut list = known.map(|status| status.conditions.clone()).unwrap_or_default();
     let generation = object.metadata.generation;
     conditions::set(&mut list, Condition { observed_generation: generation, ..ready }, now);
+    if conditions::find(&list, types::PAUSED).is_some() {
+        let resumed = condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, "");
+        conditions::set(&mut list, Condition { observed_generation: generation, ..resumed }, now);
+    }
     refused.truncate(REFUSED_MAX);
     ClusterFaultStatus {
         observed_generation: generation,
@@ -74,6 +78,22 @@ pub(super) fn status(
         refused,
         conditions: list,
     }
+}
+
+/// The status of a ClusterFault that is paused: only a condition tells of it. None if the object has it already.
+pub(super) fn paused_status(
+    object: &ClusterFault,
+    message: String,
+    now: Timestamp,
+) -> Option<ClusterFaultStatus> {
+    let mut status = object.status.clone().unwrap_or_default();
+    if conditions::is_true(&status.conditions, types::PAUSED) {
+        return None;
+    }
+    let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
+    let paused = Condition { observed_generation: object.metadata.generation, ..paused };
+    conditions::set(&mut status.conditions, paused, now);
+    Some(status)
 }
 
 /// The status of a Fault, if it is about the current spec of its ClusterFault.

@@ -48,7 +48,7 @@ pub fn run(
     let (namespaces, follow) =
         Cache::<Namespace>::start(services, Api::all(client.clone()), everything, shutdown.clone());
     let runner: Runner<ClusterFault> =
-        Runner::new(name, services, Api::all(client.clone()), watch_filter.watch_config(), concurrency);
+        Runner::new(name, services, Api::all(client.clone()), &watch_filter, concurrency);
     let context = Arc::new(Context {
         client,
         clock: services.clock.clone(),
@@ -91,8 +91,13 @@ async fn forget(
     gone: impl Stream<Item = Gone<ClusterFault>>,
 ) {
     let mut gone = std::pin::pin!(gone);
-    while gone.next().await.is_some() {
-        let is_there = |name: &str| store.get(&ObjectRef::new(name)).is_some();
+    while let Some(gone) = gone.next().await {
+        let replaced = match &gone {
+            // Another ClusterFault may have its name by now.
+            Gone::Object(object) => object.name_any(),
+            Gone::Any => String::new(),
+        };
+        let is_there = |name: &str| name != replaced && store.get(&ObjectRef::new(name)).is_some();
         context.pace.retain(|name| is_there(name));
         context.refusals.retain(is_there);
     }

@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault};
 use nephele_fault::{cluster, is_of_addresses};
-use nephele_kit::{Cache, Events, Metrics, Readiness, Reporter, Services, WatchFilter};
+use nephele_kit::{Cache, Events, Metrics, PAUSED_ANNOTATION, Readiness, Reporter, Services, WatchFilter};
 use nephele_testkit::ManagementApi;
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
@@ -123,6 +123,12 @@ impl Stage {
         let object = serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec }));
         let created = api.create(&PostParams::default(), &object.expect("a ClusterFault")).await;
         created.expect("the ClusterFault is taken");
+    }
+
+    /// Pauses a ClusterFault, or resumes it.
+    pub(crate) async fn pause(&self, name: &str, paused: bool) {
+        let annotations = json!({ PAUSED_ANNOTATION: paused.then_some("") });
+        patch(&self.cluster_faults(), name, &json!({ "metadata": { "annotations": annotations } })).await;
     }
 
     /// A user deletes a ClusterFault.

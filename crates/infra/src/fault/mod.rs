@@ -11,9 +11,9 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::Fault;
-use nephele_cloud::FaultId;
-use nephele_fault::{differs_in_numbers_only, is_of_addresses};
-use nephele_kit::{Cache, Gone, Outcome, Pace, paused};
+use nephele_cloud::{CallError, FaultId};
+use nephele_fault::{InForce, Standing, differs_in_numbers_only, is_of_addresses};
+use nephele_kit::{Cache, Gone, Outcome, Pace, WatchFilter};
 use tracing::warn;
 
 use self::validate::validate;
@@ -23,14 +23,17 @@ use crate::report::{StatusError, write_status};
 
 /// The Faults of the management cluster.
 pub(crate) struct Faults {
+    /// Also those of other managers: a ClusterFault has to see who has the name of its Fault.
     cache: Cache<Fault>,
+    filter: WatchFilter,
     put: Once,
+    in_force: InForce,
     pace: Pace<FaultId>,
 }
 
 impl Faults {
-    pub(crate) fn new(cache: Cache<Fault>) -> Self {
-        Self { cache, put: Once::new(), pace: Pace::default() }
+    pub(crate) fn new(cache: Cache<Fault>, filter: WatchFilter) -> Self {
+        Self { cache, filter, put: Once::new(), in_force: InForce::default(), pace: Pace::default() }
     }
 
     pub(crate) fn cache(&self) -> &Cache<Fault> {
@@ -42,28 +45,49 @@ impl Faults {
 /// created past them.
 pub(crate) fn put_all(context: &Context) {
     context.faults.put.call_once(|| {
-        let all = context.faults.cache.store().state();
-        let stay = all.iter().filter(|object| object.metadata.deletion_timestamp.is_none());
+        let Faults { cache, filter, .. } = &context.faults;
+        let all = cache.store().state();
+        let ours = all.iter().filter(|object| filter.matches(&object.metadata));
+        let stay = ours.filter(|object| object.metadata.deletion_timestamp.is_none());
         stay.for_each(|object| drop(put(context, object)));
     });
 }
 
-/// Sends a Fault to the cloud. Returns its mistake, if it has one: then it has no effect.
-fn put(context: &Context, object: &Fault) -> Option<String> {
+/// Sends a Fault to the cloud. Returns its standing, and its mistake, if it has one: then it has no effect.
+fn put(context: &Context, object: &Fault) -> (Standing, Option<String>) {
+    let Faults { in_force, .. } = &context.faults;
     let id = id(object);
-    if is_of_addresses(&object.spec) || is_being_restored(&object.metadata) {
+    let standing = in_force.standing(object);
+    let spec = match &standing {
+        _ if is_being_restored(&object.metadata) => None,
+        Standing::Runs => Some(Arc::new(object.spec.clone())),
+        Standing::Holds(spec) => Some(Arc::clone(spec)),
+        Standing::Rests => None,
+    };
+    let Some(spec) = spec.filter(|spec| !is_of_addresses(spec)) else {
         remove(context, &id);
-        return None;
+        return (standing, None);
+    };
+    if in_force.carry(object, Arc::clone(&spec)) {
+        tell_of(&id, "remove", context.cloud.delete_fault(&id));
     }
-    let (put, mistake) = match validate(&object.spec) {
-        Ok(fault) => (context.cloud.put_fault(&id, fault, report::history(object)), None),
+    let (put, mistake) = match validate(&spec) {
+        Ok(fault) if standing == Standing::Runs => {
+            (context.cloud.put_fault(&id, fault, report::history(object)), None)
+        }
+        Ok(fault) => (context.cloud.put_paused_fault(&id, fault, report::history(object)), None),
         Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake.to_string())),
     };
-    if let Err(error) = put {
+    tell_of(&id, "send", put);
+    (standing, mistake)
+}
+
+/// Logs that the cloud has refused something about a Fault.
+fn tell_of(id: &FaultId, what: &'static str, result: Result<(), CallError>) {
+    if let Err(error) = result {
         let error = nephele_kit::chain(&error);
-        warn!(fault = %id, error, "Failed to send a Fault to the cloud");
+        warn!(fault = %id, what, error, "The cloud refuses something about a Fault");
     }
-    mistake
 }
 
 fn id(object: &Fault) -> FaultId {
@@ -86,15 +110,26 @@ pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Resu
         remove(&context, &id(&object));
         return Ok(Outcome::WaitingOn("restored"));
     }
-    if paused(&*object, None).is_some() {
-        return Ok(Outcome::WaitingOn("unpaused"));
-    }
     let (id, now) = (id(&object), context.now());
-    let mistake = put(&context, &object);
-    if is_of_addresses(&object.spec) {
+    let (standing, mistake) = put(&context, &object);
+    let is_other = match &standing {
+        Standing::Holds(spec) => is_of_addresses(spec),
+        Standing::Runs | Standing::Rests => is_of_addresses(&object.spec),
+    };
+    if is_other {
         return Ok(Outcome::Done);
     }
     let observed = context.cloud.observe_fault(&id);
+    if standing != Standing::Runs {
+        let in_force = standing.in_force(&object);
+        let latest = observed.map(|observed| report::status(&in_force, None, Some(observed), now));
+        if let Some(status) = nephele_fault::paused_status(&object, &standing, latest, now) {
+            let mut reported = Fault::clone(&object);
+            reported.status = Some(status);
+            write_status(&*object, &reported, &context, "Fault").await?;
+        }
+        return Ok(Outcome::WaitingOn("unpaused"));
+    }
     let status = report::status(&object, mistake, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
         && let Some(wait) = context.faults.pace.wait(&id, now)
@@ -126,10 +161,11 @@ pub(crate) async fn forget(
     while let Some(gone) = gone.next().await {
         let there = |id: &FaultId| store.get(&ObjectRef::new(&id.name).within(&id.namespace));
         match gone {
+            // Somebody may have created another Fault of this name meanwhile.
+            Gone::Object(object) if context.faults.in_force.has_another(&object) => {}
             Gone::Object(object) => {
                 let id = id(&object);
                 remove(&context, &id);
-                // Somebody may have created another Fault of this name meanwhile.
                 if let Some(other) = there(&id) {
                     put(&context, &other);
                 }
@@ -144,8 +180,6 @@ pub(crate) async fn forget(
 
 fn remove(context: &Context, id: &FaultId) {
     context.faults.pace.forget(id);
-    if let Err(error) = context.cloud.delete_fault(id) {
-        let error = nephele_kit::chain(&error);
-        warn!(fault = %id, error, "Failed to remove a Fault from the cloud");
-    }
+    context.faults.in_force.forget(&id.namespace, &id.name);
+    tell_of(id, "remove", context.cloud.delete_fault(id));
 }

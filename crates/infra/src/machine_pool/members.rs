@@ -25,6 +25,8 @@ pub(super) struct Member {
     pub(super) ready: bool,
     /// Whether it is being deleted.
     pub(super) going: bool,
+    /// Whether its instance is gone for good.
+    pub(super) terminated: bool,
     pub(super) machine: Link,
 }
 
@@ -55,13 +57,16 @@ impl Member {
             failure_domain: text(FAILURE_DOMAIN_ANNOTATION),
             ready: object.is_provisioned() && conditions::is_true(&status.conditions, types::READY),
             going: object.metadata.deletion_timestamp.is_some(),
+            terminated: object.termination().is_some(),
             machine: Link::new(object, machine),
         }
     }
 
-    /// Whether it or its Machine is being deleted, or nothing is left of its Machine.
+    /// Whether it or its Machine is being deleted, or nothing is left of its Machine or of its instance.
     pub(super) fn is_leaving(&self) -> bool {
-        self.going || matches!(self.machine, Link::Lost | Link::Present { going: true, .. })
+        self.going
+            || self.terminated
+            || matches!(self.machine, Link::Lost | Link::Present { going: true, .. })
     }
 
     pub(super) fn is_marked(&self) -> bool {

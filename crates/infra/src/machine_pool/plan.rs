@@ -17,6 +17,9 @@ use crate::context::is_held;
 const MADE_MAX: usize = 100;
 /// How many machines more than wanted may exist while others are replaced.
 const SURGE: usize = 1;
+/// How many times the wanted machines may be left whose instance was terminated, before no other one is created: where each
+/// new instance is terminated and none can be deleted, three times the wanted machines exist at most.
+const TERMINATED_MAX: usize = 2;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -58,8 +61,10 @@ pub(super) struct Replicas {
     pub(super) ready: usize,
     /// Of the staying machines, those created from an older revision.
     pub(super) outdated: usize,
-    /// Machines that are being deleted.
+    /// Machines that are being deleted, or have to be.
     pub(super) leaving: usize,
+    /// Of the leaving machines, those whose instance was terminated.
+    pub(super) terminated: usize,
 }
 
 /// A machine to create.
@@ -124,7 +129,7 @@ impl Scale {
 
     /// Whether no machine is left to create or to delete.
     pub(super) fn is_settled(&self) -> bool {
-        let Replicas { wanted, staying, ready, outdated, leaving } = self.replicas;
+        let Replicas { wanted, staying, ready, outdated, leaving, terminated: _ } = self.replicas;
         self.waiting.is_none() && staying == wanted && ready == wanted && outdated == 0 && leaving == 0
     }
 }
@@ -181,6 +186,7 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
         ready: staying.iter().filter(|member| member.ready).count(),
         outdated: staying.iter().filter(|member| is_outdated(member)).count(),
         leaving: leaving.len(),
+        terminated: leaving.iter().filter(|member| member.terminated).count(),
     };
     let waiting = if !infrastructure_provisioned {
         Some(Waiting::ClusterInfrastructure)
@@ -199,11 +205,16 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
 }
 
 /// How many machines to create: all missing ones at once, and one more while machines are replaced, after the last
-/// replaced one is gone.
+/// replaced one is gone. A machine whose instance was terminated is replaced at once, as in an instance group.
 fn missing(replicas: Replicas) -> usize {
-    let Replicas { wanted, staying, ready: _, outdated, leaving } = replicas;
+    let Replicas { wanted, staying, ready: _, outdated, leaving, terminated } = replicas;
     let surge = if outdated > 0 && staying + leaving < wanted + SURGE { SURGE } else { 0 };
-    if staying < wanted { wanted - staying } else { surge.min((wanted + SURGE).saturating_sub(staying)) }
+    let allowed = wanted.saturating_mul(TERMINATED_MAX).saturating_sub(terminated);
+    if staying < wanted {
+        (wanted - staying).min(allowed)
+    } else {
+        surge.min((wanted + SURGE).saturating_sub(staying))
+    }
 }
 
 fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], staying: &[&Member]) -> Vec<New> {

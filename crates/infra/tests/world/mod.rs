@@ -15,7 +15,7 @@ use nephele_api::{
 use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
 use nephele_cloud_hooks::WarmUpSettings;
 use nephele_infra::{MachineHooks, NoHooks, Settings};
-use nephele_kit::{Events, Metrics, Readiness, Reporter, Services};
+use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, WatchFilter};
 use nephele_runtime_sdk::client::WarmUp;
 use nephele_testkit::{
     ManagementApi,
@@ -126,8 +126,15 @@ impl World {
         let client = api.refusing(refused);
         let hooks: Arc<dyn MachineHooks> = if extensions {
             let metrics = nephele_runtime_sdk::client::Metrics::register(&registry).expect("a new registry");
-            let (hooks, ask) =
-                nephele_cloud_hooks::start(client.clone(), &services, metrics, WARM_UP, shutdown.clone());
+            let filter = WatchFilter::new(settings.watch_filter.as_deref());
+            let (hooks, ask) = nephele_cloud_hooks::start(
+                client.clone(),
+                &services,
+                &filter,
+                metrics,
+                WARM_UP,
+                shutdown.clone(),
+            );
             tokio::spawn(async move { ask.await.expect("extensions are known until they shall not be") });
             Arc::new(hooks)
         } else {

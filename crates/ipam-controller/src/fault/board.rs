@@ -128,8 +128,13 @@ pub(super) enum Presence {
 pub(super) struct Board {
     seed: Seed,
     faults: BTreeMap<FaultId, State>,
+    /// The Faults that keep addresses of a pool: those of [`Effect::keeps_addresses`] with a hit there.
+    keeping: BTreeMap<PoolKey, BTreeSet<FaultId>>,
     /// Faults whose status has to change.
     changed: BTreeSet<FaultId>,
+    /// How many Faults the questions of claims and pools have looked at.
+    #[cfg(test)]
+    looked_at: std::cell::Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -173,7 +178,14 @@ fn key(subject: &Subject) -> ClaimKey {
 
 impl Board {
     pub(super) fn new(seed: Seed) -> Self {
-        Self { seed, faults: BTreeMap::new(), changed: BTreeSet::new() }
+        Self {
+            seed,
+            faults: BTreeMap::new(),
+            keeping: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            #[cfg(test)]
+            looked_at: std::cell::Cell::default(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -189,6 +201,13 @@ impl Board {
         history: History,
         now: Timestamp,
     ) -> bool {
+        let before = self.pools_of(id);
+        let is_news = self.put_state(id, described, history, now);
+        self.keep(id, before);
+        is_news
+    }
+
+    fn put_state(&mut self, id: &FaultId, described: Described, history: History, now: Timestamp) -> bool {
         match self.faults.get_mut(id).filter(|state| state.described.uid == described.uid) {
             None => {
                 let History { began, matched, hits, windows, claims } = history;
@@ -209,13 +228,6 @@ impl Board {
             Some(state) => {
                 let before = std::mem::replace(&mut state.described, described);
                 let (before, after) = (&before, &state.described);
-                if after.paused {
-                    // Nobody has noticed these, and the status of a paused Fault is not written.
-                    let noticed = state.hits.values().filter(|hit| hit.recorded).count();
-                    let unnoticed = (state.hits.len() - noticed) as u64;
-                    state.record.hits = state.record.hits.saturating_sub(unnoticed);
-                    state.hits.retain(|_, hit| hit.recorded);
-                }
                 if before.fault.effect != after.fault.effect {
                     state.hits.clear();
                     state.spared.clear();
@@ -230,7 +242,32 @@ impl Board {
     /// A Fault is gone, or is one of addresses no more. Returns whether it was known.
     pub(super) fn remove(&mut self, id: &FaultId) -> bool {
         self.changed.remove(id);
-        self.faults.remove(id).is_some()
+        let before = self.pools_of(id);
+        let is_known = self.faults.remove(id).is_some();
+        self.keep(id, before);
+        is_known
+    }
+
+    /// The pools of which a Fault keeps addresses.
+    fn pools_of(&self, id: &FaultId) -> BTreeSet<PoolKey> {
+        let state = self.faults.get(id).filter(|state| state.described.fault.effect.keeps_addresses());
+        state.into_iter().flat_map(|state| state.hits.values().map(|hit| hit.pool.clone())).collect()
+    }
+
+    /// Notes of which pools a Fault keeps addresses now. It kept some of these before. It has 100 hits at most.
+    fn keep(&mut self, id: &FaultId, before: BTreeSet<PoolKey>) {
+        let after = self.pools_of(id);
+        for pool in before.into_iter().filter(|pool| !after.contains(pool)) {
+            if let Some(faults) = self.keeping.get_mut(&pool) {
+                faults.remove(id);
+                if faults.is_empty() {
+                    self.keeping.remove(&pool);
+                }
+            }
+        }
+        for pool in after {
+            self.keeping.entry(pool).or_default().insert(id.clone());
+        }
     }
 
     /// Every Fault that is known.
@@ -241,6 +278,18 @@ impl Board {
     /// Time has passed for a Fault: begins a window, ends one, and forgets hits that are over and claims that are gone.
     /// Returns whether claims and pools may have new answers.
     pub(super) fn tick(
+        &mut self,
+        id: &FaultId,
+        now: Timestamp,
+        presence: impl Fn(&Owner, &str) -> Presence,
+    ) -> bool {
+        let before = self.pools_of(id);
+        let has_changed = self.tick_state(id, now, presence);
+        self.keep(id, before);
+        has_changed
+    }
+
+    fn tick_state(
         &mut self,
         id: &FaultId,
         now: Timestamp,
@@ -276,7 +325,7 @@ impl Board {
         next: Option<Block>,
         now: Timestamp,
     ) -> Verdict {
-        let Self { seed, faults, changed } = self;
+        let Self { seed, faults, keeping, changed, .. } = self;
         for (id, state) in of_namespace(faults, subject.owner.namespace()) {
             match state.answer(id, subject, pool, next, seed, now) {
                 Answer::NextFault => {}
@@ -286,6 +335,9 @@ impl Board {
                     if state.decide(id, subject, seed, now) {
                         let hit = Hit { pool: pool.clone(), block, until, recorded: false };
                         state.hits.insert(key(subject), hit);
+                        if state.described.fault.effect.keeps_addresses() {
+                            keeping.entry(pool.clone()).or_default().insert(id.clone());
+                        }
                         return Verdict::Unrecorded;
                     }
                     state.spared.insert(key(subject));
@@ -297,9 +349,11 @@ impl Board {
 
     /// Whether a claim can get this address now. If not, it has to ask.
     pub(super) fn lets_pass(&self, subject: &Subject, pool: &PoolKey, next: Block, now: Timestamp) -> bool {
-        let mut faults =
-            self.faults.iter().filter(|((namespace, _), _)| namespace == subject.owner.namespace());
+        let namespace = subject.owner.namespace();
+        let faults = self.faults.range((namespace.to_owned(), String::new())..);
+        let mut faults = faults.take_while(|((of, _), _)| of == namespace);
         faults.all(|(id, state)| {
+            self.look_at_one();
             matches!(state.answer(id, subject, pool, Some(next), &self.seed, now), Answer::NextFault)
         })
     }
@@ -313,7 +367,7 @@ impl Board {
         released_at: Timestamp,
         now: Timestamp,
     ) -> Release {
-        let Self { seed, faults, changed } = self;
+        let Self { seed, faults, keeping, changed, .. } = self;
         for (id, state) in of_namespace(faults, subject.owner.namespace()) {
             let Effect::LateRelease(duration) = state.described.fault.effect else { continue };
             if !state.is_in_force(now) || !state.fits(subject, pool) {
@@ -334,6 +388,7 @@ impl Board {
             if state.decide(id, subject, seed, now) {
                 let hit = Hit { pool: pool.clone(), block, until: Some(until), recorded: false };
                 state.hits.insert(key(subject), hit);
+                keeping.entry(pool.clone()).or_default().insert(id.clone());
                 return Release::Unrecorded;
             }
             state.spared.insert(key(subject));
@@ -360,11 +415,21 @@ impl Board {
         now: Timestamp,
         wanted: impl Fn(&&State) -> bool + 'a,
     ) -> impl Iterator<Item = (Owner, &'a Hit)> {
-        let faults = self.faults.iter().filter(move |(_, state)| wanted(state) && state.is_in_force(now));
+        let faults = self.keeping.get(pool).into_iter().flatten();
+        let faults = faults.filter_map(move |id| {
+            self.look_at_one();
+            self.faults.get_key_value(id).filter(|(_, state)| wanted(state) && state.is_in_force(now))
+        });
         let hits = faults.flat_map(|((namespace, _), state)| {
             state.hits.iter().map(move |((name, _), hit)| (Owner::new(namespace, name), hit))
         });
         hits.filter(move |(_, hit)| hit.pool == *pool)
+    }
+
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count"))]
+    fn look_at_one(&self) {
+        #[cfg(test)]
+        self.looked_at.set(self.looked_at.get() + 1);
     }
 
     /// A claim has its address, or is gone.

@@ -14,6 +14,7 @@ mod report;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,17 +25,17 @@ use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault};
+use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault, FaultStatus};
 use nephele_api::cloud::{GROUP, is_being_restored};
 use nephele_api::conditions::{self, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_engine::Seed;
-use nephele_fault::{cluster, differs_in_numbers_only, is_of_addresses};
+use nephele_fault::{InForce, Mistake, Standing, cluster, differs_in_numbers_only, is_of_addresses};
 use nephele_ipam::Owner;
 use nephele_kit::{
     Cache, Gone, Listing, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner,
-    Services, chain, patch, paused, scoped, when_woken,
+    Services, chain, patch, scoped, when_woken,
 };
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -59,6 +60,10 @@ pub(crate) struct Faults {
     /// Whether there is any.
     any: AtomicBool,
     changed: Notify,
+    /// The namespaces whose Faults have changed, and whose claims and pools have to be woken.
+    due: Mutex<BTreeSet<String>>,
+    has_due: Notify,
+    in_force: InForce,
     pace: Pace<FaultId>,
 }
 
@@ -68,6 +73,9 @@ impl Faults {
             board: Mutex::new(Board::new(Seed::new(seed))),
             any: AtomicBool::new(false),
             changed: Notify::new(),
+            due: Mutex::default(),
+            has_due: Notify::new(),
+            in_force: InForce::default(),
             pace: Pace::default(),
         }
     }
@@ -134,6 +142,7 @@ impl Faults {
 
     fn remove(&self, id: &FaultId) -> bool {
         self.pace.forget(id);
+        self.in_force.forget(&id.0, &id.1);
         let mut board = self.board.lock();
         let removed = board.remove(id);
         self.any.store(!board.is_empty(), Ordering::Release);
@@ -204,18 +213,31 @@ impl Context {
         }
     }
 
-    /// Sends a Fault to the board. Returns its mistake, if it has one: then it has no effect.
-    fn put_fault(&self, object: &Fault, now: Timestamp) -> Option<String> {
+    /// Sends a Fault to the board, if it is one of addresses. Returns its standing, and its mistake, if it has one: then it
+    /// has no effect.
+    fn put_fault(&self, object: &Fault, now: Timestamp) -> (Standing, Option<String>) {
         let id = id(object);
-        let fault = match spec::read(&object.spec) {
-            Ok(fault) => fault,
+        let standing = self.faults.in_force.standing(object);
+        let spec = match &standing {
+            Standing::Runs if is_of_addresses(&object.spec) => Some(Arc::new(object.spec.clone())),
+            Standing::Holds(spec) if is_of_addresses(spec) => Some(Arc::clone(spec)),
+            Standing::Runs | Standing::Holds(_) | Standing::Rests => None,
+        };
+        let read = spec.map(|spec| Ok::<_, Mistake>((spec::read(&spec)?, spec))).transpose();
+        let (fault, spec) = match read {
+            Ok(Some(read)) => read,
+            Ok(None) => {
+                self.forget_fault(&id);
+                return (standing, None);
+            }
             Err(mistake) => {
                 self.forget_fault(&id);
-                return Some(mistake.to_string());
+                return (standing, Some(mistake.to_string()));
             }
         };
+        self.faults.in_force.carry(object, spec);
         let uid = object.uid().unwrap_or_default();
-        let described = Described { uid, fault, paused: paused(object, None).is_some() };
+        let described = Described { uid, fault, paused: standing != Standing::Runs };
         let presence = |owner: &Owner, uid: &str| self.presence(owner, uid);
         let mut board = self.faults.board.lock();
         let is_news = board.put(&id, described, report::history(object, &id.0), now);
@@ -225,7 +247,7 @@ impl Context {
         if is_news || has_turned {
             self.wake_for(&id.0);
         }
-        None
+        (standing, None)
     }
 
     /// A Fault is gone.
@@ -245,13 +267,23 @@ impl Context {
         }
     }
 
-    /// Claims of a namespace that wait may have a new answer, and so may pools.
+    /// Claims of a namespace that wait may have a new answer, and so may the pools that such claims use.
     fn wake_for(&self, namespace: &str) {
-        self.wake_claims(|claim| {
-            let waits = claim.address_name().is_none() || claim.metadata.deletion_timestamp.is_some();
-            waits && claim.namespace().as_deref() == Some(namespace)
-        });
-        self.pools.all().iter().for_each(|pool| pool.look_again());
+        self.faults.due.lock().insert(namespace.to_owned());
+        self.faults.has_due.notify_one();
+    }
+
+    /// Wakes claims and pools of the namespaces whose Faults have changed, until `shutdown`. A ClusterFault changes those of
+    /// thousands of namespaces at a time, and one walk over the claims serves all that have changed meanwhile.
+    async fn wake_due(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(self.faults.has_due.notified()).await.is_some() {
+            let due = mem::take(&mut *self.faults.due.lock());
+            self.wake_claims(|claim| {
+                let waits = claim.address_name().is_none() || claim.metadata.deletion_timestamp.is_some();
+                waits && claim.metadata.namespace.as_ref().is_some_and(|namespace| due.contains(namespace))
+            });
+            self.pools.used_from(&due).iter().for_each(|pool| pool.look_again());
+        }
     }
 }
 
@@ -277,18 +309,32 @@ fn id(object: &Fault) -> FaultId {
 /// Carries a Fault out and reports its status, if it is one of addresses. Others are the infrastructure provider's.
 async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
     let (id, now) = (id(&object), context.now());
-    let has_no_effect = object.metadata.deletion_timestamp.is_some() || is_being_restored(&object.metadata);
-    if has_no_effect || !is_of_addresses(&object.spec) {
+    if object.metadata.deletion_timestamp.is_some() || is_being_restored(&object.metadata) {
         context.forget_fault(&id);
         return Ok(Outcome::Done);
     }
-    let mistake = context.put_fault(&object, now);
-    if paused(&*object, None).is_some() {
-        return Ok(Outcome::WaitingOn("unpaused"));
+    let (standing, mistake) = context.put_fault(&object, now);
+    let is_ours = match &standing {
+        Standing::Holds(spec) => is_of_addresses(spec),
+        Standing::Runs | Standing::Rests => is_of_addresses(&object.spec),
+    };
+    if !is_ours {
+        return Ok(Outcome::Done);
     }
     let seen = context.faults.board.lock().observe(&id, now);
     let next = seen.as_ref().and_then(|seen| seen.next);
     let hits = seen.as_ref().map(|seen| seen.hits.clone()).unwrap_or_default();
+    if standing != Standing::Runs {
+        let in_force = standing.in_force(&object);
+        let latest = seen.map(|seen| report::status(&in_force, Ok(Some(seen)), now));
+        if let Some(status) = nephele_fault::paused_status(&object, &standing, latest, now) {
+            write(&object, status, &context).await?;
+        }
+        let recorded = context.faults.board.lock().recorded(&id, &hits);
+        context.queue.wake(recorded);
+        // What ends by time ends, and wakes the claims that wait for it.
+        return Ok(next.map_or(Outcome::WaitingOn("unpaused"), |next| at(next, &context)));
+    }
     let status = report::status(&object, mistake.map_or(Ok(seen), Err), now);
     let is_recorded = hits.values().all(|hit| hit.recorded);
     if is_recorded
@@ -301,22 +347,31 @@ async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome,
     if known != status {
         context.faults.pace.note(id.clone(), now);
     }
-    let mut reported = Fault::clone(&object);
-    reported.status = Some(status.clone());
-    let api = Api::<Fault>::namespaced(context.client.clone(), &id.0);
-    // The next manager reads it, so a late write for an earlier Fault of the same name must not change it.
-    match patch::status(&api, &*object, &reported, Precondition::ResourceVersion).await {
-        // Its end is on its way.
-        Err(error) if error.is_not_found() => return Ok(Outcome::Done),
-        result => result.map_err(Error)?,
-    };
+    if !write(&object, status.clone(), &context).await? {
+        return Ok(Outcome::Done);
+    }
     let recorded = context.faults.board.lock().recorded(&id, &hits);
     context.queue.wake(recorded);
     nephele_fault::publish(&object, &known, &status, &context.events);
-    Ok(next.map_or(Outcome::Done, |next| {
-        let left = Duration::try_from(next.duration_since(context.now())).unwrap_or_default();
-        Outcome::After(left)
-    }))
+    Ok(next.map_or(Outcome::Done, |next| at(next, &context)))
+}
+
+/// Writes the status of a Fault. False if the Fault is gone.
+async fn write(object: &Fault, status: FaultStatus, context: &Context) -> Result<bool, Error> {
+    let mut reported = object.clone();
+    reported.status = Some(status);
+    let api = Api::<Fault>::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    // The next manager reads it, so a late write for an earlier Fault of the same name must not change it.
+    match patch::status(&api, object, &reported, Precondition::ResourceVersion).await {
+        // Its end is on its way.
+        Err(error) if error.is_not_found() => Ok(false),
+        result => result.map(|_| true).map_err(Error),
+    }
+}
+
+/// Another look at this time.
+fn at(time: Timestamp, context: &Context) -> Outcome {
+    Outcome::After(Duration::try_from(time.duration_since(context.now())).unwrap_or_default())
 }
 
 /// Follows the Faults of a namespace, or of all, until `shutdown`. Tells the readers of `first_list` when claims can be
@@ -338,23 +393,21 @@ pub(crate) async fn follow(
     }
     let run_cluster_faults = run_cluster_faults(&context, &services, concurrency, shutdown.clone());
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
-    let config = watcher::Config::default();
-    let runner = Runner::<Fault>::new("addressfault", &services, api, config, concurrency);
+    let runner = Runner::<Fault>::new("addressfault", &services, api, &context.filter, concurrency);
     let (store, listed, gone) = (runner.store(), runner.listed(), runner.gone());
     let put_all = async {
         if listed.wait().await {
             let all = store.state();
-            let ours = all.iter().filter(|object| {
-                is_of_addresses(&object.spec)
-                    && object.metadata.deletion_timestamp.is_none()
-                    && !is_being_restored(&object.metadata)
+            let in_force = all.iter().filter(|object| {
+                object.metadata.deletion_timestamp.is_none() && !is_being_restored(&object.metadata)
             });
-            ours.for_each(|object| drop(context.put_fault(object, context.now())));
+            in_force.for_each(|object| drop(context.put_fault(object, context.now())));
             first_list.finished();
         }
     };
     let forget = forget(&context, &store, gone);
-    let rest = shutdown.run_until_cancelled(future::join(put_all, forget));
+    let wake = when_woken(context.wake_due(&shutdown));
+    let rest = shutdown.run_until_cancelled(future::join3(put_all, forget, wake));
     let for_faults = Arc::clone(&context);
     let run = runner
         .reconcile_on(Faults::listen(Arc::clone(&context)))
@@ -376,9 +429,10 @@ async fn run_cluster_faults(
     {
         return Ok(());
     }
+    // A ClusterFault has to see who has the name of its Fault.
     let everything = watcher::Config::default();
     let api = Api::<Fault>::all(context.client.clone());
-    let (faults, follow_faults) = Cache::start(services, api, everything, shutdown.clone());
+    let (faults, follow_faults) = Cache::<Fault>::start(services, api, everything, shutdown.clone());
     let settings = cluster::Settings {
         name: "addressclusterfault",
         watch_filter: context.filter.clone(),

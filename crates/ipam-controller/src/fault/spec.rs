@@ -33,6 +33,13 @@ pub(super) enum Effect {
     LateRelease(Duration),
 }
 
+impl Effect {
+    /// Whether what it hits keeps an address from all claims.
+    pub(super) fn keeps_addresses(self) -> bool {
+        matches!(self, Self::Conflict | Self::LateRelease(_))
+    }
+}
+
 const FOR_MACHINES: &str = "for a fault of addresses";
 
 /// The address fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.

@@ -265,9 +265,12 @@ impl Allocations {
         entries.flat_map(|(owner, entry)| entry.decisions().map(move |decision| (owner, decision)))
     }
 
-    /// Whether there is a decision that this process has not written.
-    pub(crate) fn has_unwritten(&self) -> bool {
-        self.decisions().any(|(_, decision)| !decision.written)
+    /// Whether there is a decision that this process has to write. Decisions of other processes about claims that are theirs
+    /// are left to them: otherwise both would write the pool in turn.
+    pub(crate) fn has_unwritten(&self, is_theirs: impl Fn(&Owner, &str) -> bool) -> bool {
+        let is_left =
+            |owner: &Owner, decision: &Decision| decision.foreign && is_theirs(owner, &decision.request.uid);
+        self.decisions().any(|(owner, decision)| !decision.written && !is_left(owner, decision))
     }
 
     /// The allocator, if there is one.

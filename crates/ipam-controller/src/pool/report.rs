@@ -47,6 +47,31 @@ pub(super) fn status(
     status
 }
 
+/// The status of a pool that is paused: only a condition tells of it, and the rest stays until the pool is resumed.
+pub(super) fn paused(
+    mut status: PoolStatus,
+    message: String,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> PoolStatus {
+    if !conditions::is_true(&status.conditions, types::PAUSED) {
+        let paused = condition(types::PAUSED, conditions::TRUE, conditions::reasons::PAUSED, message);
+        let paused = Condition { observed_generation: generation, ..paused };
+        conditions::set(&mut status.conditions, paused, now);
+    }
+    status
+}
+
+/// A status, without saying that the pool is paused, if it said so.
+pub(super) fn resumed(mut status: PoolStatus, generation: Option<i64>, now: Timestamp) -> PoolStatus {
+    if conditions::find(&status.conditions, types::PAUSED).is_some() {
+        let resumed = condition(types::PAUSED, conditions::FALSE, conditions::reasons::NOT_PAUSED, "");
+        let resumed = Condition { observed_generation: generation, ..resumed };
+        conditions::set(&mut status.conditions, resumed, now);
+    }
+    status
+}
+
 fn ready_condition(report: &Report) -> Condition {
     let Report { counts, deleting, troubles, .. } = report;
     let not_ready = |reason, message| condition(types::READY, conditions::FALSE, reason, message);

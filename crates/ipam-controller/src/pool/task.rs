@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 
-use super::allocations::{BATCH_MAX, IN_PROGRESS_MAX};
+use super::allocations::{Allocations, BATCH_MAX, IN_PROGRESS_MAX};
 use super::kinds::PoolObject;
 use super::report::{self, Report};
 use super::{Facts, Pool, PoolSpec, Request};
@@ -167,7 +167,7 @@ impl<K: PoolObject> PoolTask<K> {
     }
 
     async fn step(&mut self) -> Result<Option<Instant>, Error> {
-        if !self.object.metadata_deleting() {
+        if !self.object.metadata_deleting() && self.why_paused().is_none() {
             self.protect().await?;
         }
         self.admit();
@@ -224,6 +224,11 @@ impl<K: PoolObject> PoolTask<K> {
         })
     }
 
+    /// Why the pool is paused. None if it is not.
+    fn why_paused(&self) -> Option<String> {
+        nephele_kit::paused_message(K::KIND.as_str(), self.object.meta(), false)
+    }
+
     async fn protect(&mut self) -> Result<(), Error> {
         for _ in 0..CONFLICTS_MAX {
             match patch::add_finalizer(&self.api, &self.object, finalizers::POOL).await {
@@ -244,7 +249,7 @@ impl<K: PoolObject> PoolTask<K> {
         let meta = self.object.meta();
         let facts = Facts {
             uid: self.object.uid().unwrap_or_default(),
-            paused: nephele_kit::paused_message(K::KIND.as_str(), meta, false).is_some(),
+            paused: self.why_paused().is_some(),
             deleting: meta.deletion_timestamp.is_some(),
             grace_period_seconds: super::space::grace_period_seconds(&self.object.pool_spec()),
         };
@@ -333,7 +338,7 @@ impl<K: PoolObject> PoolTask<K> {
                 has_faults.then_some(&lets_pass),
             );
             self.wake_claims();
-            if !self.pool.allocations.lock().has_unwritten() {
+            if !self.has_unwritten(&self.pool.allocations.lock()) {
                 return Ok(None);
             }
             let begun = Instant::now();
@@ -355,6 +360,11 @@ impl<K: PoolObject> PoolTask<K> {
         }
     }
 
+    /// Whether there is a decision that this process has to write.
+    fn has_unwritten(&self, allocations: &Allocations) -> bool {
+        allocations.has_unwritten(|owner, uid| self.context.is_theirs(owner, uid))
+    }
+
     /// Sets those addresses aside that Faults keep from all claims.
     fn set_aside(&self) {
         let mut allocations = self.pool.allocations.lock();
@@ -366,7 +376,7 @@ impl<K: PoolObject> PoolTask<K> {
     /// decisions. None if they do not wait.
     fn decide_later(&self) -> Option<Instant> {
         let allocations = self.pool.allocations.lock();
-        if !allocations.has_work() || allocations.has_unwritten() {
+        if !allocations.has_work() || self.has_unwritten(&allocations) {
             return None;
         }
         let in_progress = allocations.in_progress();
@@ -449,7 +459,11 @@ impl<K: PoolObject> PoolTask<K> {
         if Instant::now() < due {
             return Ok(Some(due));
         }
-        let status = self.draft(None);
+        let (generation, now) = (self.object.meta().generation, self.context.now());
+        let status = match self.why_paused() {
+            Some(message) => report::paused(self.object.pool_status(), message, generation, now),
+            None => report::resumed(self.draft(None), generation, now),
+        };
         if status == self.object.pool_status() {
             return Ok(None);
         }
@@ -498,7 +512,8 @@ impl<K: PoolObject> PoolTask<K> {
     /// Removes our finalizer from a pool that is being deleted and has no IPAddress. True if the pool does not have it
     /// any more.
     async fn finalize(&mut self) -> Result<bool, Error> {
-        if !self.object.metadata_deleting() || self.pool.allocations.lock().len() > 0 {
+        let is_kept = self.pool.allocations.lock().len() > 0 || self.why_paused().is_some();
+        if !self.object.metadata_deleting() || is_kept {
             return Ok(false);
         }
         if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {

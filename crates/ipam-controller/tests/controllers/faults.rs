@@ -214,6 +214,47 @@ async fn windows_and_the_end_of_a_fault_free_its_claims_without_anybody_asking()
     world.stop().await;
 }
 
+/// Waits until the Fault says whether it is paused.
+async fn pause(world: &World, paused: bool) -> FaultStatus {
+    world.set_paused::<Fault>(NAME, paused).await;
+    let says = |fault: &Fault| {
+        let conditions = status(fault).conditions;
+        let found = conditions::find(&conditions, types::PAUSED);
+        found.is_some_and(|found| found.status == if paused { "True" } else { "False" })
+    };
+    status(&world.eventually::<Fault>(NAMESPACE, NAME, "to say whether it is paused", says).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_paused_fault_wakes_the_claims_that_it_holds_also_after_a_restart() {
+    for restarts in [false, true] {
+        let world = World::start().await;
+        world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
+        begin(&world, &json!({ "exhausted": {} }), &json!({ "for": "60s" })).await;
+        world.claim("held", IP, "pool").await;
+        world.waits("held", "PoolExhausted").await;
+        let before = lists(&world, &[("held", "")]).await;
+        let mut paused = pause(&world, true).await;
+        let edited = json!({ "spec": { "budget": { "for": "1h" } } });
+        world.api.patch::<Fault>(NAME, &edited).await;
+        let world = if restarts { world.restart().await } else { world };
+        // It decides nothing new.
+        world.claim("late", IP, "pool").await;
+        assert_eq!(world.bound("late").await.spec.address, "10.0.0.1");
+        assert_eq!(world.bound("held").await.spec.address, "10.0.0.2");
+        let fault: Fault = world.api.get(NAME).await;
+        assert_eq!(status(&fault), paused, "nothing was written");
+        paused.conditions.retain(|condition| condition.type_ != types::PAUSED);
+        assert_eq!(FaultStatus { paused_spec: None, ..paused }, before);
+        // The first look catches up.
+        pause(&world, false).await;
+        world.claim("after", IP, "pool").await;
+        world.waits("after", "PoolExhausted").await;
+        lists(&world, &[("after", "")]).await;
+        world.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fault_with_a_mistake_says_so_and_one_of_machines_is_left_alone() {
     let world = World::start().await;

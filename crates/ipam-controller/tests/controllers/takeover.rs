@@ -121,18 +121,41 @@ async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_t
     let mut groupless = claim("claim", PoolKind::InClusterIPPool, "pool");
     groupless.spec.pool_ref.api_group = String::new();
     let groupless = api.create(&groupless).await;
-    // Another manager decided and is gone. This one does not reconcile the claim.
+    // Another manager decided and is gone.
     let pending = json!({ "name": "claim", "uid": groupless.uid(), "address": "10.0.0.5" });
     let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
     api.patch_status::<InClusterIPPool>("pool", &left).await;
-    let settings = Settings { watch_filter: Some("another".into()), ..settings() };
     // The schema of v1beta2 refuses a reference without a group.
     let client = api.refusing(|method, path| {
         method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
     });
-    let world = World::through(api.clone(), client, settings);
+    let world = World::through(api.clone(), client, settings());
     let created = world.eventually::<IPAddress>(NAMESPACE, "claim", "to exist", |_| true).await;
     assert_eq!((&created.spec.pool_ref, &*created.spec.address), (&groupless.spec.pool_ref, "10.0.0.5"));
+    world.stop().await;
+}
+
+/// Each would write the pool in turn, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_decision_about_a_claim_of_another_manager_is_left_to_that_manager() {
+    let api = ManagementApi::start();
+    let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.5-10.0.0.6"], 24, ""));
+    pool.metadata.namespace = Some(NAMESPACE.into());
+    api.create(&pool).await;
+    let theirs = api.create(&claim("theirs", PoolKind::InClusterIPPool, "pool")).await;
+    let pending = json!({ "name": "theirs", "uid": theirs.uid(), "address": "10.0.0.5" });
+    let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
+    let left = api.patch_status::<InClusterIPPool>("pool", &left).await;
+    let settings = Settings { watch_filter: Some("mine".into()), ..settings() };
+    let world = World::over(api.clone(), settings);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let is = api.get::<InClusterIPPool>("pool").await;
+    assert_eq!(is.status, left.status);
+    // The address is not given to anybody else.
+    let mut mine = claim("mine", PoolKind::InClusterIPPool, "pool");
+    mine.labels_mut().insert(nephele_kit::WATCH_FILTER_LABEL.into(), "mine".into());
+    api.create(&mine).await;
+    assert_eq!(world.bound("mine").await.spec.address, "10.0.0.6");
     world.stop().await;
 }
 

@@ -7,7 +7,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
 use nephele_api::labels;
 use nephele_kit::owner_machine;
 
-use super::{Action, cluster, machine};
+use super::Action;
 use crate::act::reference;
 use crate::names::{self, POOL_FINALIZER};
 use crate::observe::Observed;
@@ -63,10 +63,6 @@ fn member(observed: &Observed, instance: &InMemoryMachine) -> Option<Action> {
     match observed.machines.iter().find(|machine| machine.name_any() == name) {
         None if !is_owned && !is_going => Some(Action::Pool(PoolAction::CreateMachine(name))),
         Some(_) if !is_owned && !is_going => Some(Action::Pool(PoolAction::AdoptInstance(name))),
-        // As a MachineHealthCheck does.
-        Some(machine) if !machine::is_deleting(machine) && cluster::is_terminated(instance) => {
-            Some(Action::DeleteMachine(name))
-        }
         _ => None,
     }
 }

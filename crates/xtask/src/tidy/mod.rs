@@ -4,6 +4,7 @@ mod examples;
 mod spelling;
 mod texts;
 mod turns;
+mod watches;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -68,7 +69,7 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 10] = [
+    let checks: [(&str, Check); 11] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
@@ -76,6 +77,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("lints", lints),
         ("examples", examples),
         ("sizes", sizes),
+        ("watches", watches::check),
         ("words", words),
         ("spelling", spelling),
         ("turns", turns),

@@ -741,6 +741,10 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
+    /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::kept_spec")]
+    pub paused_spec: Option<FaultSpec>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

@@ -43,8 +43,14 @@ fn up(ordinal: i64) -> Member {
         failure_domain: None,
         ready: true,
         going: false,
+        terminated: false,
         machine: Link::Present { going: false, marked: false },
     }
+}
+
+/// A machine whose instance was terminated.
+fn dead(ordinal: i64) -> Member {
+    Member { ready: false, terminated: true, ..up(ordinal) }
 }
 
 fn old(ordinal: i64) -> Member {
@@ -106,6 +112,31 @@ fn there_are_as_many_machines_as_wanted() {
         ("one that somebody deletes is replaced at once", 3, &[draining(up(0)), up(1), up(2)], &[3], &[]),
         ("numbers beyond nine are counted", 3, &[up(2), up(10), up(9), up(8)], &[], &[10]),
     ]);
+}
+
+#[test]
+fn a_machine_whose_instance_was_terminated_is_replaced_at_once() {
+    check(&[
+        ("one", 3, &[dead(0), up(1), up(2)], &[3], &[0]),
+        ("all", 2, &[dead(0), dead(1)], &[2, 3], &[0, 1]),
+        ("its Machine is being deleted", 2, &[draining(dead(0)), up(1)], &[2], &[]),
+        ("none is missing", 2, &[dead(0), up(1), up(2)], &[], &[0]),
+        ("none is wanted", 0, &[dead(0)], &[], &[0]),
+    ]);
+    assert_eq!(scaled(2, &[dead(0), up(1), up(2)]).outcome(), Outcome::WaitingOn("machines"));
+}
+
+#[test]
+fn instances_that_are_terminated_again_and_again_make_no_more_than_three_times_the_wanted_machines() {
+    // None of them can be deleted.
+    let mut all: Vec<Member> = Vec::new();
+    for _ in 0..20 {
+        let made = scaled(4, &all).made.len();
+        let next = i64::try_from(all.len()).expect("few");
+        all.extend((next..).take(made).map(dead));
+        assert!(all.len() <= 3 * 4, "{}", all.len());
+    }
+    assert_eq!(all.len(), 8);
 }
 
 #[test]

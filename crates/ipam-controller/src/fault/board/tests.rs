@@ -224,9 +224,98 @@ fn a_paused_fault_decides_about_nothing_new() {
     assert_eq!(ask(&mut board, "c", 101), Verdict::Unrecorded);
     let paused = Described { paused: true, ..described(&json!({}), &json!({ "exhausted": {} }), &json!({})) };
     assert!(put(&mut board, "f", paused, History::default(), 102));
-    assert_eq!(ask(&mut board, "a", 103), held(Why::Exhausted, None));
-    assert_eq!(["b", "c"].map(|name| ask(&mut board, name, 103)), [Verdict::Passes, Verdict::Passes]);
-    assert_eq!(board.observe(&id("f"), at(103)).expect("it is known").progress.hits, 1);
+    // What it decided before is written with the pause.
+    assert_eq!(ask(&mut board, "c", 103), Verdict::Unrecorded);
+    assert_eq!(record(&mut board, "f", 103), ["c"]);
+    let is_held = held(Why::Exhausted, None);
+    let answers = ["a", "b", "c"].map(|name| ask(&mut board, name, 103));
+    assert_eq!(answers, [is_held.clone(), Verdict::Passes, is_held]);
+    let Progress { matched, hits, .. } = board.observe(&id("f"), at(103)).expect("it is known").progress;
+    assert_eq!((matched, hits), (2, 2));
+}
+
+/// A claim `c` of a namespace, and the pool that it uses.
+fn of_namespace(number: usize) -> (Subject, PoolKey) {
+    let namespace = format!("ns-{number}");
+    let subject = Subject { owner: Owner::new(&namespace, "c"), ..claim("c") };
+    (subject, PoolKey { namespace, ..pool() })
+}
+
+/// How many Faults are looked at while each pool of so many namespaces asks what it may hand out. Each namespace has Faults of
+/// all effects, as ClusterFaults make them.
+fn looked_at(namespaces: usize) -> usize {
+    let mut board = Board::new(Seed::new("s"));
+    let effects = ["conflict", "exhausted", "lateRelease", "slow"];
+    for number in 0..namespaces {
+        let (subject, pool) = of_namespace(number);
+        for effect in effects {
+            let settings = match effect {
+                "conflict" | "exhausted" => json!({}),
+                _ => json!({ "duration": "1h" }),
+            };
+            let described = described(&json!({}), &json!({ effect: settings }), &json!({}));
+            board.put(&(pool.namespace.clone(), effect.to_owned()), described, History::default(), at(100));
+        }
+        board.ask(&subject, &pool, Some(block(1)), at(101));
+        board.release(&subject, &pool, Some(block(2)), at(101), at(101));
+    }
+    board.looked_at.set(0);
+    for number in 0..namespaces {
+        let (subject, pool) = of_namespace(number);
+        assert_eq!(board.aside(&pool, at(102)), [block(1)].into());
+        assert_eq!(board.late(&pool, at(102)).len(), 1);
+        board.lets_pass(&subject, &pool, block(3), at(102));
+    }
+    board.looked_at.get()
+}
+
+#[test]
+fn what_a_pool_asks_costs_the_same_however_many_namespaces_have_faults() {
+    let (few, many) = (looked_at(50), looked_at(200));
+    assert!(many < 6 * few, "{few} Faults are looked at for 50 pools, and {many} for 200");
+}
+
+proptest::proptest! {
+    /// Whatever happens, the addresses that are kept are those that a walk over all Faults finds.
+    #[test]
+    fn a_pool_finds_all_faults_that_keep_its_addresses(
+        steps in proptest::collection::vec((0..7_u8, 0..3_usize, 0..4_usize, 0..3_u8), 1..60)
+    ) {
+        let mut board = Board::new(Seed::new("s"));
+        for (second, (step, namespace, name, last)) in steps.into_iter().enumerate() {
+            let now = at(100 + 5 * second as i64);
+            let (subject, pool) = of_namespace(namespace);
+            let name = ["conflict", "exhausted", "lateRelease", "windows"][name];
+            let id = (pool.namespace.clone(), name.to_owned());
+            let subject = Subject { uid: format!("uid-{last}").into(), created: now, ..subject };
+            match step {
+                0 | 1 => {
+                    let (effect, budget) = match name {
+                        "exhausted" => (json!({ "exhausted": {} }), json!({})),
+                        "lateRelease" => (json!({ "lateRelease": { "duration": "30s" } }), json!({ "for": "60s" })),
+                        "windows" => (json!({ "conflict": {} }), json!({ "schedule": { "every": "40s", "for": "20s" } })),
+                        _ => (json!({ "conflict": {} }), json!({ "count": last + 1 })),
+                    };
+                    let described = Described { uid: last.to_string(), ..described(&json!({}), &effect, &budget) };
+                    board.put(&id, described, History::default(), now);
+                }
+                2 => drop(board.remove(&id)),
+                3 => drop(board.tick(&id, now, |_, _| Presence::Gone)),
+                4 => drop(board.ask(&subject, &pool, Some(block(last)), now)),
+                5 => drop(board.release(&subject, &pool, Some(block(last)), now, now)),
+                _ => board.left(&subject.owner, &subject.uid),
+            }
+            for number in 0..3 {
+                let (_, pool) = of_namespace(number);
+                let keeps = |state: &&State| state.described.fault.effect.keeps_addresses();
+                let faults = board.faults.iter().filter(|(_, state)| keeps(state));
+                let kept = faults.filter(|(_, state)| state.hits.values().any(|hit| hit.pool == pool));
+                let kept: BTreeSet<_> = kept.map(|(id, _)| id.clone()).collect();
+                let known = board.keeping.get(&pool).cloned().unwrap_or_default();
+                proptest::prop_assert_eq!(known, kept, "{}", pool);
+            }
+        }
+    }
 }
 
 #[test]

@@ -186,7 +186,9 @@ impl Allocations {
             .map(|(owner, _)| owner.clone())
             .collect();
         let is_abandoned = |owner: &Owner, decision: &Decision| {
-            decision.written && !decision.given_up && !is_here(owner, &decision.request.uid)
+            // A decision of another process is not always written by this one.
+            let is_known = decision.written || decision.foreign;
+            is_known && !decision.given_up && !is_here(owner, &decision.request.uid)
         };
         let abandoned: Vec<Owner> = self
             .decisions()

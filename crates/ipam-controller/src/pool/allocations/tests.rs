@@ -253,7 +253,7 @@ fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_anew
     pool.begin_rebuild();
     pool.rebuild(vec![], 100, &[left("a", "uid-of-a", "10.0.0.10")], &key(), false, Instant::now());
     pool.specify(&spec("10.0.0.10-10.0.0.20"));
-    assert!(pool.has_unwritten());
+    assert!(pool.has_unwritten(|_, _| false));
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Queued);
     assert_eq!(decide(&mut pool), [owner("a"), owner("b")]);
     let addresses = ["a", "b"].map(|name| granted(&mut pool, name).expect("it is written"));
@@ -440,7 +440,12 @@ fn a_decision_of_another_process_outlives_a_late_ip_address_too() {
         let listed = vec![(owner("a"), late("a", "10.0.0.12"))];
         pool.rebuild(listed, 100, &pending_allocations, &key(), ours, now);
         pool.specify(&spec("10.0.0.10-10.0.0.12"));
-        assert_eq!((pool.has_unwritten(), pending(&pool)), (!ours, vec![("a".into(), "10.0.0.10".into())]));
+        assert_eq!(
+            (pool.has_unwritten(|_, _| false), pending(&pool)),
+            (!ours, vec![("a".into(), "10.0.0.10".into())])
+        );
+        // A decision about a claim of another manager is left to that manager.
+        assert!(!pool.has_unwritten(|owner, uid| (owner.name(), uid) == ("a", "uid-of-a")));
         pool.persisted();
     }
     ask(&mut pool, request("b", 2));

@@ -42,6 +42,8 @@ pub struct Reconciler<K> {
     objects: Api<DynamicObject>,
     client: Client,
     mode: Mode,
+    /// The objects of the warm-up.
+    selected: ListParams,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -190,7 +192,15 @@ impl<K: ExtensionKind> Reconciler<K> {
             kind: K::KIND.to_owned(),
             plural: K::PLURAL.to_owned(),
         };
-        Self { objects: Api::all_with(kube.clone(), &resource), kube, client, mode, kind: PhantomData }
+        let objects = Api::all_with(kube.clone(), &resource);
+        Self { objects, kube, client, mode, selected: ListParams::default(), kind: PhantomData }
+    }
+
+    /// Warms up only with the objects that this label selector matches: another process takes care of the others.
+    #[must_use]
+    pub fn selecting(mut self, labels: &str) -> Self {
+        self.selected = ListParams::default().labels(labels);
+        self
     }
 
     /// Reconciles one object.
@@ -271,7 +281,7 @@ impl<K: ExtensionKind> Reconciler<K> {
         at_once: usize,
         now: &impl Fn() -> Timestamp,
     ) -> Result<Vec<Candidate>, kube::Error> {
-        let objects = self.objects.list(&ListParams::default()).await?;
+        let objects = self.objects.list(&self.selected).await?;
         let before = std::mem::take(found);
         let before = &before;
         let mut candidates: Vec<Candidate> = stream::iter(objects)

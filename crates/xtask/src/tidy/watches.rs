@@ -1,0 +1,135 @@
+//! Watches of a manager that see more than its `--watch-filter` selects. A controller cannot have one: `Runner::new` takes the
+//! filter. A cache can, and then somebody has to say why.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+
+use super::{files, read};
+
+/// The crates whose watches a manager opens.
+const WATCHING: [&str; 7] =
+    ["cloud-hooks", "fault", "infra", "ipam-controller", "kit", "manager", "scenario"];
+
+/// Where a manager watches what other managers may own, which kind, and why.
+const UNFILTERED: [(&str, &str, &str); 13] = [
+    ("crates/infra/src/run.rs", "Cluster", "Cluster API owns it, and nobody here writes its status"),
+    ("crates/infra/src/run.rs", "Machine", "Cluster API owns it, and nobody here writes its status"),
+    ("crates/infra/src/run.rs", "MachinePool", "Cluster API owns it, and nobody here writes its status"),
+    ("crates/infra/src/run.rs", "AuthoritySecret", "Cluster API owns it"),
+    ("crates/infra/src/run.rs", "InMemoryMachine", "a pool does not lose a machine that lost its label"),
+    ("crates/infra/src/run.rs", "Fault", "a ClusterFault has to see who has the name of its Fault"),
+    ("crates/infra/src/claims/cache.rs", "IPAddressClaim", "the IPAM provider of a claim may be another one"),
+    ("crates/fault/src/cluster/run.rs", "Namespace", "nobody here writes it"),
+    (
+        "crates/ipam-controller/src/run.rs",
+        "Cluster",
+        "Cluster API owns it, and nobody here writes its status",
+    ),
+    (
+        "crates/ipam-controller/src/fault/mod.rs",
+        "Fault",
+        "a ClusterFault has to see who has the name of its Fault",
+    ),
+    (
+        "crates/ipam-controller/src/pool/follow.rs",
+        "watcher",
+        "claims of every manager use a pool; the allocator's name orders writes",
+    ),
+    ("crates/ipam-controller/src/address/follow.rs", "watcher", "an address that any claim has is not free"),
+    ("crates/scenario/src/run.rs", "Fault", "a Fault that lost its label ends with its Scenario, too"),
+];
+
+/// Fails if a watch sees what other managers own, and nobody has said why.
+pub(super) fn check() -> anyhow::Result<()> {
+    let mut found = BTreeSet::new();
+    for path in files()? {
+        let is_watching = |name: &&str| path.starts_with(&format!("crates/{name}/src/"));
+        if WATCHING.iter().any(|name| is_watching(&name))
+            && path.ends_with(".rs")
+            && !path.ends_with("tests.rs")
+        {
+            found.extend(unfiltered(&read(&path)?).into_iter().map(|kind| (path.clone(), kind)));
+        }
+    }
+    let known: BTreeSet<_> =
+        UNFILTERED.iter().map(|(path, kind, _)| (path.to_string(), kind.to_string())).collect();
+    let said = |set: Vec<&(String, String)>| {
+        set.into_iter().map(|(path, kind)| format!("{kind} in {path}")).collect::<Vec<_>>().join(", ")
+    };
+    let (new, gone) =
+        (found.difference(&known).collect::<Vec<_>>(), known.difference(&found).collect::<Vec<_>>());
+    if !new.is_empty() {
+        bail!("these watches do not honour --watch-filter: {}", said(new));
+    }
+    if !gone.is_empty() {
+        bail!("these watches need no reason in tidy/watches.rs any more: {}", said(gone));
+    }
+    Ok(())
+}
+
+/// What a source watches without a filter: the kind of each cache, and `watcher` for another watch. A controller without the
+/// filter of its manager is `Runner`.
+fn unfiltered(source: &str) -> BTreeSet<String> {
+    // Tests come last.
+    let source = source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut found = BTreeSet::new();
+    for (at, _) in source.match_indices("Cache::") {
+        let rest = &source[at + "Cache::".len()..];
+        let (kind, rest) = match rest.strip_prefix('<').and_then(|rest| rest.split_once(">::")) {
+            Some((kind, rest)) => (kind, rest),
+            None => ("a kind that is not named", rest),
+        };
+        let arguments = rest.strip_prefix("start(").map(arguments);
+        if arguments.is_some_and(|arguments| !arguments.contains("filter")) {
+            found.insert(kind.to_owned());
+        }
+    }
+    let opens =
+        |at: usize| !source[..at].ends_with(|before: char| before.is_alphanumeric() || "_.".contains(before));
+    let raw = source.match_indices("watcher(").filter(|(at, _)| opens(*at));
+    if raw
+        .map(|(at, call)| arguments(&source[at + call.len()..]))
+        .any(|arguments| arguments.contains("Config::"))
+    {
+        found.insert("watcher".to_owned());
+    }
+    if source.contains("&WatchFilter::default()") {
+        found.insert("Runner".to_owned());
+    }
+    found
+}
+
+/// The text until the bracket that ends a call.
+fn arguments(text: &str) -> &str {
+    let mut depth = 1;
+    let end = text.find(|character| {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        depth == 0
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_without_the_filter_is_found() {
+        for (source, expected) in [
+            ("Cache::<Fault>::start(\n  &services,\n  api(),\n  everything(),\n)", vec!["Fault"]),
+            ("Cache::<Fault>::start(&services, api, filter.watch_config(), shutdown)", vec![]),
+            (
+                "Cache::start(&services, api, watcher::Config::default(), shutdown)",
+                vec!["a kind that is not named"],
+            ),
+            ("watcher(api, watcher::Config::default())", vec!["watcher"]),
+            ("reflector(writer, watcher(api, config))", vec![]),
+            ("Runner::new(\"x\", &services, api, &WatchFilter::default(), one)", vec!["Runner"]),
+            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watcher(api, Config::default()) } }", vec![]),
+        ] {
+            let expected: BTreeSet<_> = expected.into_iter().map(str::to_owned).collect();
+            assert_eq!(unfiltered(source), expected, "{source}");
+        }
+    }
+}
