@@ -415,6 +415,8 @@ fn start_cloud(
         advertise_host: config.advertise_host.clone(),
         bind_address: config.bind_address,
         ports: config.workload_ports.clone(),
+        moved_ports: config.moved_ports.clone(),
+        clusters_max: config.clusters_max,
         seed: config.seed.clone(),
         connection_hold: config.connection_hold,
         state_directory: config.state_directory.clone(),
