@@ -284,9 +284,12 @@ mod tests {
                 let runs = theirs.contains_key(&hostile);
                 match step {
                     0 if !runs => drop(ports.reserve(&hostile, port)),
-                    1 if !runs => if ports.take(port, &hostile).is_ok() {
-                        theirs.insert(hostile, port);
-                    },
+                    1 if !runs => {
+                        let taken = ports.take(port, &hostile);
+                        if taken.is_ok() {
+                            theirs.insert(hostile, port);
+                        }
+                    }
                     2 if !runs => if ports.check_share(&hostile, 0).is_ok()
                         && let Some(port) = ports.take_lowest(port, |_| false)
                     {

@@ -52,8 +52,8 @@ impl Clients {
     /// The same client for every purpose, for an API server in this process.
     #[must_use]
     pub fn one(client: Client) -> Self {
-        let of = || client.clone();
-        Self { work: of(), lease: of(), reviews: of(), webhooks: of(), hooks: of() }
+        let [work, lease, reviews, webhooks] = std::array::from_fn(|_| client.clone());
+        Self { work, lease, reviews, webhooks, hooks: client }
     }
 }
 

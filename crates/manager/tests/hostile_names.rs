@@ -353,7 +353,7 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
             match kind {
                 // As Cluster API's core, which makes the Cluster the owner.
                 "Cluster" => {
-                    drop(api.create(&kept(objects::in_memory_cluster(&objects::cluster(&name)))).await)
+                    drop(api.create(&kept(objects::in_memory_cluster(&objects::cluster(&name)))).await);
                 }
                 "InMemoryCluster" => drop(api.create::<Cluster>(&objects::cluster(&name)).await),
                 "Machine" => {
