@@ -6,7 +6,7 @@
 //!  ipam::v1alpha2, v1alpha1 ── InClusterIPPool, InClusterPrefixPool, their global twins ──crds()──▶ config/crd
 //!  ipam::v1beta2 ── IPAddressClaim, IPAddress, Cluster API's own, trimmed
 //!  core ── Cluster, Machine, trimmed: only read and patched, never written whole
-//!  conditions · labels · finalizers · start_up ── the words and values both sides share
+//!  conditions · labels · names · finalizers · start_up ── the words and values both sides share
 //! ```
 //!
 //! What it must not know: clients, controllers, clocks. It is data, schemas and pure functions over them.
@@ -25,6 +25,7 @@ pub mod finalizers;
 pub mod infrastructure;
 pub mod ipam;
 pub mod labels;
+pub mod names;
 mod schema;
 pub mod start_up;
 

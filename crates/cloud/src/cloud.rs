@@ -61,6 +61,11 @@ pub struct CloudConfig {
     pub bind_address: IpAddr,
     /// The ports that listeners take.
     pub ports: RangeInclusive<u16>,
+    /// Further ports that listeners take only for clusters that were published with them.
+    pub moved_ports: Vec<RangeInclusive<u16>>,
+    /// How many clusters of a namespace may have a port at a time; none means any number. Clusters that run before a restart
+    /// come first.
+    pub clusters_max: Option<u32>,
     /// The seed of all random draws.
     pub seed: String,
     /// How long a connection or request waits for the first backend of its cluster.
@@ -168,7 +173,11 @@ impl Cloud {
             driver,
             clusters: DashMap::new(),
             making: Mutex::default(),
-            ports: Arc::new(Mutex::new(Ports::new(config.ports.clone()))),
+            ports: Arc::new(Mutex::new(Ports::new(
+                config.ports.clone(),
+                config.moved_ports.clone(),
+                config.clusters_max,
+            ))),
             changes: broadcast::Sender::new(CHANGES_MAX),
             shared: Arc::new(shared),
             over: CancellationToken::new(),
@@ -230,7 +239,7 @@ impl Cloud {
         let kept = shared.keeper.store(&spec, (shared.clock)())?;
         self.create_load_balancer(&spec, &endpoint).inspect_err(|_| {
             if self.look(|engine| engine.get(&spec.id.load_balancer()).is_some()) {
-                self.inner.ports.lock().reserve(&spec.id, endpoint.port);
+                self.keep_port(&spec.id, endpoint.port);
             }
         })?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
@@ -242,7 +251,7 @@ impl Cloud {
         let afflictions =
             |engine: &Engine| Some(engine.get(&cluster.spec.id.load_balancer())?.afflictions.clone());
         cluster.on_troubles(&self.look(afflictions).unwrap_or_default());
-        self.inner.ports.lock().reserve(&cluster.spec.id, endpoint.port);
+        self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(listening.serve(cluster.served.clone(), lease));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
@@ -269,7 +278,13 @@ impl Cloud {
     /// Reserves the published port of one cluster, as [`Cloud::reserve_endpoints`] does for all.
     pub fn reserve_endpoint(&self, published: FormerCluster) {
         let FormerCluster { id: cluster, port, catalog } = published;
-        self.inner.ports.lock().reserve(&cluster, port);
+        // A cluster that runs keeps its port, whatever its object says now. What is refused here is refused again, and
+        // reported, when the cluster is created.
+        if self.cluster(&cluster).is_some_and(|running| running.endpoint.port != port)
+            || self.inner.ports.lock().reserve(&cluster, port).is_err()
+        {
+            return;
+        }
         let Some(catalog) = catalog else { return };
         let footprint = Footprint { catalog, ..Footprint::default() };
         let reserve = Request::Reserve { id: cluster.load_balancer(), footprint };
@@ -316,6 +331,13 @@ impl Cloud {
         &self.inner.config.advertise_host
     }
 
+    /// Reserves the port of a cluster that has taken it. Its share was looked at before.
+    fn keep_port(&self, id: &ClusterId, port: u16) {
+        if let Err(refused) = self.inner.ports.lock().reserve(id, port) {
+            tracing::warn!(cluster = %id, port, ?refused, "Failed to reserve the port of a cluster");
+        }
+    }
+
     /// Binds the wanted port, or the lowest port that is free in the range and in the operating system. No port of a leaked
     /// load balancer is free. Called while clusters are locked, see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
@@ -323,15 +345,22 @@ impl Cloud {
         // A port comes free under the lock that is held here, after its load balancer has leaked.
         let leaked = self.look(leaked_ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
+        // Users read messages, and know the names of their own namespace only.
+        let known = |other: ClusterId| Some(other).filter(|other| other.namespace == cluster.namespace);
+        let in_use = |source| ClusterError::PortInUse { port: wanted, source };
+        let failed = |refused| match refused {
+            Refused::Taken => in_use(None),
+            Refused::Reserved(owner) => ClusterError::PortReserved { port: wanted, owner: known(owner) },
+            Refused::Outside => ClusterError::PortOutside { port: wanted },
+            Refused::ShareUsed(most) => ClusterError::ClustersMax { most },
+        };
+        let leaked_here = leaked.values().filter(|other| other.namespace == cluster.namespace).count();
+        ports.lock().check_share(cluster, leaked_here).map_err(failed)?;
         if wanted != 0 {
             if let Some(cluster) = leaked.get(&wanted).cloned() {
-                return Err(ClusterError::PortLeaked { port: wanted, cluster });
+                return Err(ClusterError::PortLeaked { port: wanted, cluster: known(cluster) });
             }
-            let in_use = |source| ClusterError::PortInUse { port: wanted, source };
-            let lease = PortLease::take(ports, wanted, cluster).map_err(|refused| match refused {
-                Refused::Taken => in_use(None),
-                Refused::Reserved(owner) => ClusterError::PortReserved { port: wanted, owner },
-            })?;
+            let lease = PortLease::take(ports, wanted, cluster).map_err(failed)?;
             let listener = bind(wanted).map_err(|error| in_use(Some(error)))?;
             return Ok((listener, lease));
         }

@@ -82,20 +82,37 @@ pub enum ClusterError {
         source: Option<std::io::Error>,
     },
     /// The cluster's published port belongs to a cluster that was published under it before.
-    #[error("failed to listen on port {port}: it belongs to cluster {owner}")]
+    #[error("failed to listen on port {port}: it belongs to {}", named(owner.as_ref()))]
     PortReserved {
         /// The port.
         port: u16,
-        /// The cluster that has the port.
-        owner: ClusterId,
+        /// The cluster that has the port; none when it is in another namespace.
+        owner: Option<ClusterId>,
     },
     /// The cluster's published port belongs to a leaked load balancer.
-    #[error("failed to listen on port {port}: it belongs to the leaked load balancer of cluster {cluster}")]
+    #[error("failed to listen on port {port}: it belongs to the leaked load balancer of {}", named(cluster.as_ref()))]
     PortLeaked {
         /// The port.
         port: u16,
-        /// The cluster that the load balancer was for.
-        cluster: ClusterId,
+        /// The cluster that the load balancer was for; none when it is in another namespace.
+        cluster: Option<ClusterId>,
+    },
+    /// The cluster's published port is neither in the range nor one of those from which clusters move.
+    #[error(
+        "failed to listen on port {port}: this manager does not serve it (--workload-ports, --moved-ports)"
+    )]
+    PortOutside {
+        /// The port.
+        port: u16,
+    },
+    /// The namespace has as many clusters as it may have.
+    #[error(
+        "failed to find a port: the namespace has {most} clusters, the most that it may have \
+             (--max-clusters-per-namespace)"
+    )]
+    ClustersMax {
+        /// The most clusters of a namespace.
+        most: usize,
     },
     /// The ports of clusters from before a restart are not known yet, so no new port can be chosen.
     #[error("failed to choose a port before the ports of all clusters are known")]
@@ -139,8 +156,11 @@ impl ClusterError {
             | Self::PortReserved { .. }
             | Self::PortLeaked { .. }
             | Self::PortsExhausted { .. }
+            | Self::ClustersMax { .. }
             | Self::State(_) => ErrorClass::RetryAfter(Duration::from_secs(5)),
-            Self::Issue(_) | Self::Restore(_) | Self::Record(_) => ErrorClass::WaitForChange,
+            Self::PortOutside { .. } | Self::Issue(_) | Self::Restore(_) | Self::Record(_) => {
+                ErrorClass::WaitForChange
+            }
         }
     }
 
@@ -152,11 +172,18 @@ impl ClusterError {
             Self::PortInUse { .. } | Self::PortReserved { .. } | Self::PortLeaked { .. } => "PortInUse",
             Self::PortsUnknown => "PortsUnknown",
             Self::PortsExhausted { .. } => "PortsExhausted",
+            Self::PortOutside { .. } => "PortOutside",
+            Self::ClustersMax { .. } => "ClustersMax",
             Self::Unknown(_) => "UnknownCluster",
             Self::Issue(_) => "CertificateIssueFailed",
             Self::State(_) | Self::Restore(_) | Self::Record(_) => "StateUnreadable",
         }
     }
+}
+
+/// A cluster in words for the users of one namespace.
+fn named(cluster: Option<&ClusterId>) -> String {
+    cluster.map_or_else(|| "a cluster of another namespace".to_owned(), |id| format!("cluster {id}"))
 }
 
 /// Why a machine cannot be created, changed or read.

@@ -3,6 +3,10 @@
 //! A published endpoint never changes, so a port belongs to the cluster that was published with it, whether or not the
 //! cluster runs. No other cluster gets the port until the object of the cluster is gone. Clusters that were published
 //! with the same port, which a move from another management cluster can cause, wait in a line for it.
+//!
+//! A namespace has a share: so many of its clusters can have ports at a time, taken, reserved or leaked. Else whoever may
+//! write objects in one namespace could take the ports of all. A port outside of the range is served only if it is one of
+//! those from which clusters move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -16,6 +20,10 @@ use crate::identity::ClusterId;
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     range: RangeInclusive<u16>,
+    /// Further ports, which only clusters get that were published with them.
+    moved: Vec<RangeInclusive<u16>>,
+    /// The most clusters of a namespace that have a port.
+    share: usize,
     /// Ports with a listener.
     taken: BTreeSet<u16>,
     /// The clusters that a port is reserved for, in the order of the line. No line is empty.
@@ -31,11 +39,41 @@ pub(crate) enum Refused {
     Taken,
     /// The port belongs to this cluster.
     Reserved(ClusterId),
+    /// This manager does not serve it.
+    Outside,
+    /// The namespace of the cluster has as many ports as it may have.
+    ShareUsed(usize),
 }
 
 impl Ports {
-    pub(crate) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { range, taken: BTreeSet::new(), reserved: BTreeMap::new(), port_of: BTreeMap::new() }
+    /// The ports of `range` for new clusters, and those of `moved` for clusters that were published with them. `share` is
+    /// the most clusters of a namespace with a port.
+    pub(crate) fn new(
+        range: RangeInclusive<u16>,
+        moved: Vec<RangeInclusive<u16>>,
+        share: Option<u32>,
+    ) -> Self {
+        let share = share.and_then(|share| usize::try_from(share).ok()).unwrap_or(usize::MAX);
+        let (taken, reserved, port_of) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { range, moved, share, taken, reserved, port_of }
+    }
+
+    /// Whether this port can be served.
+    fn serves(&self, port: u16) -> bool {
+        self.range.contains(&port) || self.moved.iter().any(|range| range.contains(&port))
+    }
+
+    /// Whether a cluster may have a port, with so many leaked ones of its namespace: it has one, or its namespace has fewer
+    /// than its share.
+    pub(crate) fn check_share(&self, cluster: &ClusterId, leaked: usize) -> Result<(), Refused> {
+        // The clusters of a namespace follow each other in the order of ids.
+        let first = ClusterId { namespace: cluster.namespace.clone(), name: String::new() };
+        let of_namespace =
+            self.port_of.range(first..).take_while(|(id, _)| id.namespace == cluster.namespace);
+        if self.port_of.contains_key(cluster) || of_namespace.count().saturating_add(leaked) < self.share {
+            return Ok(());
+        }
+        Err(Refused::ShareUsed(self.share))
     }
 
     /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked. None if there is none.
@@ -47,9 +85,9 @@ impl Ports {
         Some(port)
     }
 
-    /// Takes this port, which may be outside of the range, for a cluster. From then on it is reserved for the cluster.
+    /// Takes this port for a cluster that was published with it. From then on it is reserved for the cluster.
     pub(crate) fn take(&mut self, port: u16, cluster: &ClusterId) -> Result<(), Refused> {
-        self.reserve(cluster, port);
+        self.reserve(cluster, port)?;
         match self.reserved.get(&port).and_then(VecDeque::front) {
             Some(first) if first != cluster => Err(Refused::Reserved(first.clone())),
             _ if self.taken.insert(port) => Ok(()),
@@ -63,13 +101,18 @@ impl Ports {
     }
 
     /// Reserves a port for a cluster that was published with it, at the end of the line.
-    pub(crate) fn reserve(&mut self, cluster: &ClusterId, port: u16) {
+    pub(crate) fn reserve(&mut self, cluster: &ClusterId, port: u16) -> Result<(), Refused> {
         if self.port_of.get(cluster) == Some(&port) {
-            return;
+            return Ok(());
         }
+        if !self.serves(port) {
+            return Err(Refused::Outside);
+        }
+        self.check_share(cluster, 0)?;
         self.forget(cluster);
         self.port_of.insert(cluster.clone(), port);
         self.reserved.entry(port).or_default().push_back(cluster.clone());
+        Ok(())
     }
 
     /// The clusters with a reserved port.
@@ -129,9 +172,14 @@ mod tests {
         ClusterId { namespace: "default".into(), name: name.into() }
     }
 
+    /// All ports can be moved to, and a namespace may have any number.
+    fn unlimited(range: RangeInclusive<u16>) -> Ports {
+        Ports::new(range, vec![0..=u16::MAX], None)
+    }
+
     #[test]
     fn released_port_is_used_again_and_a_full_range_says_so() {
-        let mut ports = Ports::new(20_000..=20_002);
+        let mut ports = unlimited(20_000..=20_002);
         let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0, |_| false)).collect();
         assert_eq!(all, [20_000, 20_001, 20_002]);
         ports.release(20_001);
@@ -143,9 +191,8 @@ mod tests {
     #[test]
     fn a_reserved_port_is_for_those_in_line_in_their_order() {
         let (a, b) = (cluster("a"), cluster("b"));
-        let mut ports = Ports::new(20_000..=20_001);
-        ports.reserve(&a, 20_000);
-        ports.reserve(&b, 20_000);
+        let mut ports = unlimited(20_000..=20_001);
+        assert_eq!((ports.reserve(&a, 20_000), ports.reserve(&b, 20_000)), (Ok(()), Ok(())));
         assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
         assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
         assert_eq!(ports.take(20_000, &a), Ok(()));
@@ -159,12 +206,32 @@ mod tests {
         assert_eq!(ports.take_lowest(0, |_| false), Some(20_000));
     }
 
+    #[test]
+    fn a_port_outside_of_the_range_is_served_only_where_clusters_come_from() {
+        let mut ports = Ports::new(20_000..=20_001, vec![30_000..=30_001, 443..=443], None);
+        for (port, expected) in [
+            (20_000, Ok(())),
+            (30_001, Ok(())),
+            (443, Ok(())),
+            (8443, Err(Refused::Outside)),
+            (30_002, Err(Refused::Outside)),
+        ] {
+            let id = cluster(&port.to_string());
+            assert_eq!(
+                (ports.reserve(&id, port), ports.take(port, &id)),
+                (expected.clone(), expected),
+                "{port}"
+            );
+        }
+        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
+    }
+
     proptest! {
         #[test]
         fn no_port_is_given_twice_or_to_others_than_those_it_is_reserved_for(
             steps in proptest::collection::vec((0u8..5, 0u16..12, 0usize..4), 0..120), leaked in 0u16..12,
         ) {
-            let mut ports = Ports::new(3..=9);
+            let mut ports = unlimited(3..=9);
             let mut taken = BTreeSet::new();
             let mut published = BTreeMap::<ClusterId, u16>::new();
             for (step, port, index) in steps {
@@ -188,12 +255,72 @@ mod tests {
                                 prop_assert!(!alone);
                                 prop_assert_eq!(published.get(&other), Some(&port));
                             }
+                            Err(other @ (Refused::Outside | Refused::ShareUsed(_))) => prop_assert!(false, "{:?}", other),
                         }
                         published.insert(id, port);
                     }
-                    2 => { ports.reserve(&id, port); published.insert(id, port); }
+                    2 => { prop_assert_eq!(ports.reserve(&id, port), Ok(())); published.insert(id, port); }
                     3 => { ports.forget(&id); published.remove(&id); }
                     _ => { ports.release(port); taken.remove(&port); }
+                }
+            }
+        }
+
+        /// Two hostile namespaces reserve and take what they like, also ports that clusters of others have. The range is as
+        /// large as the shares of all three.
+        #[test]
+        fn a_cluster_gets_a_port_and_keeps_it_while_its_namespace_is_below_its_share(
+            steps in proptest::collection::vec((0u8..6, 0u16..16, 0usize..9, 0usize..3), 0..200),
+        ) {
+            const SHARE: usize = 3;
+            let mut ports = Ports::new(3..=11, vec![13..=14], Some(3));
+            let mut held = BTreeMap::<ClusterId, u16>::new();
+            // What hostile clusters listen on.
+            let mut theirs = BTreeMap::<ClusterId, u16>::new();
+            for (step, port, index, namespace) in steps {
+                let hostile = ClusterId { namespace: format!("hostile-{}", namespace % 2), name: format!("c{index}") };
+                let own = ClusterId { namespace: "own".into(), name: format!("c{index}") };
+                // A cluster that runs keeps its port, whatever its object says.
+                let runs = theirs.contains_key(&hostile);
+                match step {
+                    0 if !runs => drop(ports.reserve(&hostile, port)),
+                    1 if !runs => {
+                        let taken = ports.take(port, &hostile);
+                        if taken.is_ok() {
+                            theirs.insert(hostile, port);
+                        }
+                    }
+                    2 if !runs => if ports.check_share(&hostile, 0).is_ok()
+                        && let Some(port) = ports.take_lowest(port, |_| false)
+                    {
+                        prop_assert_eq!(ports.reserve(&hostile, port), Ok(()));
+                        theirs.insert(hostile, port);
+                    },
+                    3 => {
+                        ports.forget(&hostile);
+                        if let Some(port) = theirs.remove(&hostile) {
+                            ports.release(port);
+                        }
+                    }
+                    4 if !held.contains_key(&own) => {
+                        let may = ports.check_share(&own, 0);
+                        prop_assert_eq!(may.is_ok(), held.len() < SHARE);
+                        if may.is_ok() {
+                            let port = ports.take_lowest(0, |_| false);
+                            prop_assert!(port.is_some(), "{:?}", ports);
+                            let port = port.unwrap_or_default();
+                            prop_assert_eq!(ports.reserve(&own, port), Ok(()));
+                            held.insert(own, port);
+                        }
+                    }
+                    5 => if let Some(port) = held.remove(&own) {
+                        ports.forget(&own);
+                        ports.release(port);
+                    },
+                    _ => {}
+                }
+                for (id, port) in &held {
+                    prop_assert_eq!(ports.reserved.get(port).and_then(VecDeque::front), Some(id));
                 }
             }
         }

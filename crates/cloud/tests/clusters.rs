@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{
-    Changed, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint, ErrorClass, FormerCluster,
-    LoadBalancer, MachineId, Role,
+    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint, ErrorClass,
+    FormerCluster, LoadBalancer, MachineId, Role,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
+use prometheus::Registry;
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
@@ -276,6 +277,50 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     assert!(matches!(error, ClusterError::PortsExhausted { .. }));
     support::eventually("the port is free", || world.cloud.ensure_cluster(published.clone()).is_ok()).await;
     world.stop().await;
+}
+
+/// Two tenants of one manager. What is only reserved counts, and the refusals name nobody of the other namespace.
+#[tokio::test]
+async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
+    let config =
+        CloudConfig { clusters_max: Some(2), moved_ports: vec![], ..support::config(30_360..=30_363) };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    tokio::spawn(driver);
+    let of = |namespace: &str, name: &str, port: u16| {
+        let id = ClusterId { namespace: namespace.into(), name: name.into() };
+        let endpoint = (port != 0).then(|| Endpoint { host: "127.0.0.1".into(), port });
+        ClusterSpec { id, endpoint, ..cluster(name) }
+    };
+    let former =
+        |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: String::new() };
+    cloud.reserve_endpoints((0..9).map(|number| former(&format!("c{number}"), 30_360 + number % 4)));
+    cloud.reserve_endpoint(former("late", 30_362));
+    let refused = |spec: ClusterSpec| cloud.ensure_cluster(spec).unwrap_err();
+    let error = refused(of("hostile", "new", 0));
+    assert_eq!(
+        (error.to_string().as_str(), error.category(), error.class()),
+        (
+            "failed to find a port: the namespace has 2 clusters, the most that it may have (--max-clusters-per-namespace)",
+            "ClustersMax",
+            ErrorClass::RetryAfter(Duration::from_secs(5)),
+        )
+    );
+    let taken = refused(of("own", "c", 30_360)).to_string();
+    assert_eq!(taken, "failed to listen on port 30360: it belongs to a cluster of another namespace");
+    let outside = refused(of("own", "d", 30_364));
+    assert_eq!(
+        (outside.to_string().as_str(), outside.class()),
+        (
+            "failed to listen on port 30364: this manager does not serve it (--workload-ports, --moved-ports)",
+            ErrorClass::WaitForChange,
+        )
+    );
+    // It stood in the line for the port, which counts, too.
+    cloud.delete_cluster(&of("own", "c", 0).id);
+    for (name, port) in [("a", 30_362), ("b", 30_363)] {
+        assert_eq!(cloud.ensure_cluster(of("own", name, 0)).unwrap().port, port);
+    }
+    cloud.shutdown().await;
 }
 
 #[tokio::test]

@@ -10,19 +10,23 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
+use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
-use nephele_kit::{is_externally_managed, owner_machine};
+use nephele_kit::{is_externally_managed, owner_cluster, owner_machine};
 
-use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
+use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster, is_held};
 use crate::machine;
 use crate::offer::cloud_name;
 
 /// Reserves the ports of all clusters. Called once, with the first list, before a cluster gets a port.
 pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
     let mut objects = store.state();
-    // If two clusters were published with one port, the older cluster keeps it.
-    objects.sort_by_cached_key(|object| (object.creation_timestamp(), object.namespace(), object.name_any()));
+    // If two clusters were published with one port, the one that had it keeps it, else the older one. Only the manager
+    // writes the status, so nobody gets the port of another cluster by naming it in an older object.
+    objects.sort_by_cached_key(|object| {
+        (!object.is_provisioned(), object.creation_timestamp(), object.namespace(), object.name_any())
+    });
     let ours = objects.iter().filter_map(|object| published(object));
     let clusters = if filtered { context.clusters.store().state() } else { Vec::new() };
     let host = context.cloud.advertised_host();
@@ -61,8 +65,17 @@ pub(crate) fn machine(context: &Context, object: &InMemoryMachine) {
     }
 }
 
-/// The cluster of an InMemoryCluster with its published port.
+/// The cluster of an InMemoryCluster with its published port. A port in the spec alone reserves nothing: there has to be a
+/// Cluster that owns the object, and the manager has published it, here or in the management cluster that it was moved from,
+/// or an external manager has.
 fn published(object: &InMemoryCluster) -> Option<FormerCluster> {
+    owner_cluster(&object.metadata)?;
+    let is_published = is_held(&object.metadata, finalizers::CLUSTER)
+        || object.first_created().is_some()
+        || is_externally_managed(&object.metadata);
+    if !is_published {
+        return None;
+    }
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
     // A user may have chosen the endpoint of a cluster whose creation has not begun. The load balancer of an externally
     // managed cluster was created by somebody else.

@@ -35,8 +35,31 @@ async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Opti
     let cluster = api.create(&cluster).await;
     let mut object = objects::in_memory_cluster(&cluster);
     let host = "127.0.0.1".to_owned();
-    object.spec.control_plane_endpoint = port.map(|port| ControlPlaneEndpoint { host, port });
+    if let Some(port) = port {
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port });
+        // As `clusterctl move` brings it.
+        object.set_first_created((api.clock())());
+    }
     api.create(&object).await
+}
+
+/// Else a tenant could take the ports of all others with objects that cost nothing.
+#[tokio::test(start_paused = true)]
+async fn a_port_that_nobody_published_is_not_reserved() {
+    let api = ManagementApi::start();
+    for port in 19_900..=19_999 {
+        let mut object = objects::in_memory_cluster(&objects::cluster(&format!("c{port}")));
+        let host = "127.0.0.1".to_owned();
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port });
+        if port % 2 == 0 {
+            object.metadata.owner_references = None;
+            object.set_first_created((api.clock())());
+        }
+        api.create(&object).await;
+    }
+    let world = World::over(api, Setup::at(19_900));
+    assert_eq!(port(&world.cluster("own").await), 19_900);
+    world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

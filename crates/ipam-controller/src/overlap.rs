@@ -48,7 +48,8 @@ impl Overlaps {
             .collect()
     }
 
-    /// The names of the pools that overlap this one; none if overlaps are not looked for.
+    /// The names of the pools that overlap this one; none if overlaps are not looked for. Who reads the status of a pool
+    /// may not know the pools of other namespaces: they are counted.
     pub(crate) fn of(&self, pool: &PoolKey) -> Option<Vec<String>> {
         if self.policy == OverlapPolicy::Off {
             return None;
@@ -56,7 +57,19 @@ impl Overlaps {
         let sets = self.sets.lock();
         let Some(mine) = sets.get(pool) else { return Some(Vec::new()) };
         let others = sets.iter().filter(|(other, set)| *other != pool && !mine.intersect(set).is_empty());
-        Some(others.map(|(other, _)| other.to_string()).collect())
+        // A global pool is known to those who know all namespaces.
+        let is_known = |other: &PoolKey| {
+            pool.namespace.is_empty() || other.namespace.is_empty() || other.namespace == pool.namespace
+        };
+        let (known, hidden): (Vec<_>, Vec<_>) =
+            others.map(|(other, _)| other).partition(|other| is_known(other));
+        let mut names: Vec<_> = known.into_iter().map(ToString::to_string).collect();
+        match hidden.len() {
+            0 => {}
+            1 => names.push("1 pool of another namespace".to_owned()),
+            many => names.push(format!("{many} pools of other namespaces")),
+        }
+        Some(names)
     }
 }
 
@@ -92,6 +105,24 @@ mod tests {
         assert_eq!(overlaps.of(&key("c")), Some(vec!["InClusterIPPool ns/a".into()]));
         assert_eq!(overlaps.specify(&key("c"), None), [key("a")]);
         assert_eq!(overlaps.of(&key("a")), Some(vec![]));
+    }
+
+    #[test]
+    fn pools_of_other_namespaces_are_counted_and_not_named() {
+        let overlaps = Overlaps::new(OverlapPolicy::Warn);
+        let elsewhere = |name: &str| PoolKey { namespace: "secret".into(), ..key(name) };
+        let global =
+            PoolKey { kind: PoolKind::GlobalInClusterIPPool, namespace: String::new(), name: "g".into() };
+        for pool in [&key("a"), &key("b"), &elsewhere("x"), &elsewhere("y"), &global] {
+            overlaps.specify(pool, Some(&space("10.0.0.1-10.0.0.9")));
+        }
+        let mut seen = overlaps.of(&key("a")).expect("looked for");
+        seen.sort_unstable();
+        assert_eq!(seen, ["2 pools of other namespaces", "GlobalInClusterIPPool g", "InClusterIPPool ns/b"]);
+        overlaps.specify(&elsewhere("y"), None);
+        let seen = overlaps.of(&key("a")).expect("looked for");
+        assert!(seen.contains(&"1 pool of another namespace".to_owned()), "{seen:?}");
+        assert_eq!(overlaps.of(&global).expect("looked for").len(), 3);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum UpdateError {
     #[error("spec.allocationPrefixLength is immutable")]
     AllocationPrefixLengthImmutable,
     /// These prefixes are in use and allowed by the old spec, but not by the new one; sorted as text.
-    #[error("existing allocations become non-allocatable: [{}]", .0.join(" "))]
+    #[error("existing allocations become non-allocatable: [{}]", listed(.0.iter().cloned()))]
     PrefixesInUse(Vec<String>),
 }
 
@@ -25,8 +25,18 @@ fn whole(range: AddressRange) -> String {
     format!("{}-{}", range.first(), range.last())
 }
 
+/// The most entries that a message lists.
+const LISTED_MAX: usize = 100;
+
+/// The first entries, and how many others there are.
 fn listed(entries: impl Iterator<Item = String>) -> String {
-    entries.collect::<Vec<_>>().join(" ")
+    let mut entries: Vec<_> = entries.collect();
+    let others = entries.len().saturating_sub(LISTED_MAX);
+    entries.truncate(LISTED_MAX);
+    if others > 0 {
+        entries.push(format!("and {others} others"));
+    }
+    entries.join(" ")
 }
 
 /// Whether `new` may replace `old` in a pool in which `in_use` is allocated.

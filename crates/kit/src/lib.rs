@@ -11,6 +11,7 @@
 //!  patch · finalizer ──merge patches, skipped when equal──▶ management API
 //!  lease ──one leader among replicas──▶ management API
 //!  fence ──closes when the lease is lost──▶ nothing of a former leader reaches the management API
+//!  guard ──refuses names that change a path──▶ only requests that were meant reach the management API
 //! ```
 //!
 //! The crate depends neither on the simulated cloud nor on any of our kinds: only reconcile functions use both. It
@@ -34,6 +35,7 @@ mod pace;
 pub mod patch;
 mod paused;
 mod readiness;
+mod request_guard;
 mod runner;
 mod services;
 mod watch;
@@ -59,6 +61,7 @@ pub use pace::Pace;
 pub use patch::{Deleted, PatchError, Precondition};
 pub use paused::{PAUSED_ANNOTATION, paused, paused_message};
 pub use readiness::{Gate, Readiness};
+pub use request_guard::{KnownResource, UnsafeRequest, check_request, guarded};
 pub use runner::{RunError, Runner};
 pub use services::Services;
 pub use watch::{Cache, scoped, trim};

@@ -1,4 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use nephele_api::names::is_dns_subdomain;
 
 /// The group of Cluster API's own kinds.
 const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
@@ -18,10 +19,14 @@ pub fn owner_machine(meta: &ObjectMeta) -> Option<&OwnerReference> {
 }
 
 /// The first owner reference to a kind of a group, in any API version.
+///
+/// References whose name no object can have are left out: API servers do not check these names, and callers put them into
+/// paths.
 #[must_use]
 pub fn owner_of_kind<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Option<&'a OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| {
         owner.kind == kind
+            && is_dns_subdomain(&owner.name)
             && owner.api_version.split_once('/').is_some_and(|(owner_group, _)| owner_group == group)
     })
 }
@@ -46,6 +51,8 @@ mod tests {
             owner_references: Some(vec![
                 owner("controlplane.cluster.x-k8s.io/v1beta2", "Cluster", "other-group"),
                 owner("v1", "Cluster", "core-group"),
+                owner("cluster.x-k8s.io/v1beta2", "Cluster", "x/y?a="),
+                owner("cluster.x-k8s.io/v1beta2", "Cluster", "x#"),
                 owner("cluster.x-k8s.io/v1beta2", "Machine", "machine"),
                 owner("cluster.x-k8s.io/v1beta1", "Cluster", "cluster"),
             ]),

@@ -24,8 +24,16 @@ const LEASE_RATE: RequestRate = RequestRate { per_second: 10.0, burst: 10 };
 /// wait, and beyond a number of reviews in flight callers are refused.
 const REVIEWS_RATE: RequestRate = RequestRate { per_second: 20.0, burst: 20 };
 
+/// The rate for what callers of the webhooks cause. A review of a pool costs two requests, and one more for each 2,000
+/// addresses; the API server waits ten seconds for it.
+const WEBHOOKS_RATE: RequestRate = RequestRate { per_second: 50.0, burst: 100 };
+
+/// The rate for what callers of the runtime extension cause. A hook reads a ConfigMap and writes one or two objects, and
+/// each of some hundred clusters calls some ten hooks in its life.
+const HOOKS_RATE: RequestRate = RequestRate { per_second: 200.0, burst: 400 };
+
 /// Clients of the management API, one for each purpose, each with its own connection and rate. So neither the work of
-/// controllers nor unknown callers can delay the renewal of the lease.
+/// controllers nor unknown callers can delay the renewal of the lease, and no caller can delay the work of controllers.
 #[derive(Clone)]
 pub struct Clients {
     /// For everything else.
@@ -34,13 +42,18 @@ pub struct Clients {
     pub lease: Client,
     /// For TokenReviews and SubjectAccessReviews.
     pub reviews: Client,
+    /// For what callers of the webhooks cause.
+    pub webhooks: Client,
+    /// For what callers of the runtime extension cause.
+    pub hooks: Client,
 }
 
 impl Clients {
     /// The same client for every purpose, for an API server in this process.
     #[must_use]
     pub fn one(client: Client) -> Self {
-        Self { work: client.clone(), lease: client.clone(), reviews: client }
+        let [work, lease, reviews, webhooks] = std::array::from_fn(|_| client.clone());
+        Self { work, lease, reviews, webhooks, hooks: client }
     }
 }
 
@@ -70,7 +83,13 @@ pub fn connect(
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
-    Ok(Clients { work: client(rate)?, lease: client(LEASE_RATE)?, reviews: client(REVIEWS_RATE)? })
+    Ok(Clients {
+        work: client(rate)?,
+        lease: client(LEASE_RATE)?,
+        reviews: client(REVIEWS_RATE)?,
+        webhooks: client(WEBHOOKS_RATE)?,
+        hooks: client(HOOKS_RATE)?,
+    })
 }
 
 #[cfg(test)]
@@ -112,21 +131,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_lease_does_not_wait_for_work_or_reviews() {
+    async fn no_purpose_waits_for_the_rate_of_another() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let host = listener.local_addr().expect("bound").to_string();
         let router = Router::new().route("/version", get(|| async { "{}" }));
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
-        let Clients { work, lease, reviews } = connect(&config, hourly, &Registry::new()).expect("clients");
+        let Clients { work, lease, reviews, webhooks, hooks } =
+            connect(&config, hourly, &Registry::new()).expect("clients");
         let ask = |client: Client| async move {
             let request = Request::get("/version").body(Vec::new()).expect("a request");
             client.request_text(request).await.expect("an answer")
         };
         ask(work.clone()).await;
         let waiting = tokio::spawn(ask(work));
-        let asked = async { (ask(lease).await, ask(reviews).await) };
+        let asked = async {
+            for other in [lease, reviews, webhooks, hooks] {
+                ask(other).await;
+            }
+        };
         tokio::time::timeout(Duration::from_secs(60), asked).await.expect("each has a rate of its own");
         assert!(!waiting.is_finished());
         waiting.abort();

@@ -50,6 +50,8 @@ pub struct Config {
     pub(crate) advertise_host: String,
     pub(crate) bind_address: IpAddr,
     pub(crate) workload_ports: RangeInclusive<u16>,
+    pub(crate) moved_ports: Vec<RangeInclusive<u16>>,
+    pub(crate) clusters_max: Option<u32>,
     pub(crate) machines_max: Option<u32>,
     pub(crate) connection_hold: Duration,
     pub(crate) seed: String,
@@ -115,6 +117,9 @@ pub enum ConfigError {
     /// Not a range of ports.
     #[error("failed to read --workload-ports {0:?} as first-last, both within 1..=65535")]
     WorkloadPorts(String),
+    /// Not ranges of ports.
+    #[error("failed to read --moved-ports {0:?} as first-last,…, all within 1..=65535")]
+    MovedPorts(String),
     /// Neither an IP address nor a DNS name.
     #[error("--advertise-host {0:?} is neither an IP address nor a DNS name")]
     AdvertiseHost(String),
@@ -191,6 +196,8 @@ impl Config {
             advertise_host,
             bind_address,
             workload_ports,
+            moved_ports,
+            clusters_max,
             machines_max,
             connection_hold,
             seed,
@@ -275,6 +282,8 @@ impl Config {
                 .parse()
                 .map_err(|source| ConfigError::BindAddress { value: bind_address, source })?,
             workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
+            moved_ports: several_ports(&moved_ports).ok_or(ConfigError::MovedPorts(moved_ports))?,
+            clusters_max: (clusters_max > 0).then_some(clusters_max),
             machines_max: (machines_max > 0).then_some(machines_max),
             connection_hold,
             seed: not_empty("seed", seed)?,
@@ -338,6 +347,12 @@ fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     (first >= 1 && first <= last).then_some(first..=last)
 }
 
+/// Ranges with commas between them; an empty text has none.
+fn several_ports(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
+    let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty());
+    ranges.map(ports).collect()
+}
+
 fn host(text: String) -> Result<String, ConfigError> {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -361,6 +376,7 @@ mod tests {
         assert_eq!(config.lease, None);
         assert_eq!(config.namespace, None);
         assert_eq!(config.workload_ports, 20000..=29999);
+        assert_eq!((config.moved_ports, config.clusters_max), (vec![], Some(1000)));
         assert_eq!(config.sync_period, Some(Duration::from_mins(10)));
         assert_eq!(config.health.map(|address| address.to_string()).as_deref(), Some(":9440"));
     }
@@ -368,7 +384,7 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_used_is_refused_by_the_name_of_its_flag() {
         type Change = fn(&mut Options);
-        let cases: [(Change, &str); 19] = [
+        let cases: [(Change, &str); 20] = [
             (|o| o.diagnostics_address = "8443".into(), "failed to take --diagnostics-address"),
             (|o| o.health_address = "x:y".into(), "failed to take --health-addr"),
             (|o| o.tls_min_version = "VersionTLS11".into(), "failed to take --tls-min-version"),
@@ -377,6 +393,10 @@ mod tests {
             (
                 |o| o.workload_ports = "30000-20000".into(),
                 r#"failed to read --workload-ports "30000-20000" as first-last, both within 1..=65535"#,
+            ),
+            (
+                |o| o.moved_ports = "30000-30999,443".into(),
+                r#"failed to read --moved-ports "30000-30999,443" as first-last,…, all within 1..=65535"#,
             ),
             (
                 |o| o.workload_ports = "0-20000".into(),

@@ -103,8 +103,12 @@ pub struct Manager {
     config: Config,
     /// For the work of every replica. The leader's requests go through the fence.
     client: Client,
+    /// For the steps of Scenarios, which users choose.
+    steps_client: Client,
     lease_client: Client,
     reviews_client: Client,
+    /// For what callers of the webhooks cause.
+    webhooks_client: Client,
     fence: Fence,
     clock: Clock,
     /// How workload clusters are reached.
@@ -161,8 +165,9 @@ impl Manager {
             .transpose()
             .map_err(BuildError::Certificate)?;
         let webhooks = webhooks(&config, &registry, &readiness)?;
-        let client = core_version::speaking(requests.observed(clients.work));
-        let runtime_extension = runtime_extension(&config, &client, &clock, &registry, &readiness)?;
+        let client = core_version::speaking(requests.own(clients.work.clone()));
+        let hooks_client = core_version::speaking(requests.for_callers(clients.hooks));
+        let runtime_extension = runtime_extension(&config, &hooks_client, &clock, &registry, &readiness)?;
         Ok(Self {
             webhooks,
             runtime_extension,
@@ -171,8 +176,10 @@ impl Manager {
             diagnostics_tls,
             config,
             client,
-            lease_client: requests.observed(clients.lease),
-            reviews_client: requests.observed(clients.reviews),
+            steps_client: core_version::speaking(requests.for_steps(clients.work)),
+            lease_client: requests.own(clients.lease),
+            reviews_client: requests.own(clients.reviews),
+            webhooks_client: core_version::speaking(requests.for_callers(clients.webhooks)),
             fence: Fence::default(),
             clock,
             network: Network::Sockets,
@@ -282,7 +289,8 @@ impl Manager {
             tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));
         }
         if let Some(webhooks) = self.webhooks.take() {
-            webhooks.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
+            let (own, callers) = (self.client.clone(), self.webhooks_client.clone());
+            webhooks.spawn(tasks, own, &callers, self.clock.clone(), &stops.servers);
         }
         if let Some(extension) = self.runtime_extension.take() {
             extension.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
@@ -322,7 +330,7 @@ impl Manager {
             running_cloud,
             ..
         } = self;
-        let client = fence.guard(self.client);
+        let (client, steps) = (fence.guard(self.client), fence.guard(self.steps_client));
         if let Some(lease) = config.lease.clone() {
             let acquired = acquire(self.lease_client, lease, clock.clone(), metrics.clone(), shutdown);
             let leadership: Option<Leadership> = tokio::select! {
@@ -378,8 +386,13 @@ impl Manager {
                 watch_filter: config.watch_filter.clone(),
                 concurrency: config.cluster_concurrency,
             };
-            let controller =
-                nephele_scenario::run(client.clone(), services.clone(), scenarios, stops.controllers.clone());
+            let controller = nephele_scenario::run(
+                client.clone(),
+                steps,
+                services.clone(),
+                scenarios,
+                stops.controllers.clone(),
+            );
             tasks.spawn("scenario controller", controller);
             let controllers =
                 nephele_infra::run(client, cloud, hooks, services, settings, stops.controllers.clone());
@@ -404,6 +417,8 @@ fn start_cloud(
         advertise_host: config.advertise_host.clone(),
         bind_address: config.bind_address,
         ports: config.workload_ports.clone(),
+        moved_ports: config.moved_ports.clone(),
+        clusters_max: config.clusters_max,
         seed: config.seed.clone(),
         connection_hold: config.connection_hold,
         state_directory: config.state_directory.clone(),

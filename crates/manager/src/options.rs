@@ -15,6 +15,9 @@ const CLOUD: &str = "Simulated cloud";
 /// The lease of a manager that was not given another one.
 pub const LEADER_ELECTION_ID: &str = "controller-leader-election-nephele";
 
+/// The clusters for which one manager is designed: a tenth of the default range of ports, so that ten namespaces have room.
+const CLUSTERS_MAX: u32 = 1000;
+
 /// A thousand clusters with a hundred machines each: more than one manager is made for.
 const MACHINES_MAX: u32 = 100_000;
 
@@ -167,6 +170,15 @@ pub struct Options {
     #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST", default_value = "20000-29999",
           help_heading = CLOUD)]
     pub workload_ports: String,
+    /// Further ports, served for clusters that were published with them, such as those of a manager from which clusters
+    /// move, with commas between ranges; never given to new clusters.
+    #[arg(long, env = "NEPHELE_MOVED_PORTS", value_name = "RANGES", default_value = "", help_heading = CLOUD)]
+    pub moved_ports: String,
+    /// The most clusters in a namespace at a time, with leaked load balancers; further ones wait, with a condition that
+    /// says so. 0 for any number.
+    #[arg(long = "max-clusters-per-namespace", env = "NEPHELE_MAX_CLUSTERS_PER_NAMESPACE", value_name = "NUMBER",
+          default_value_t = CLUSTERS_MAX, help_heading = CLOUD)]
+    pub clusters_max: u32,
     /// The most machines in a namespace at a time; further ones wait, with a condition that says so. 0 for any
     /// number.
     #[arg(long = "max-machines-per-namespace", env = "NEPHELE_MAX_MACHINES_PER_NAMESPACE", value_name = "NUMBER",

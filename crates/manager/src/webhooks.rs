@@ -88,11 +88,18 @@ impl Webhooks {
         Ok(Self { roles, listener, certificates, tls, metrics, gate: readiness.gate("webhook") })
     }
 
-    /// Starts the tasks.
-    pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
+    /// Starts the tasks. `client` is for the certificates, `callers` for what reviews ask for.
+    pub(crate) fn spawn(
+        self,
+        tasks: &mut Tasks,
+        client: Client,
+        callers: &Client,
+        clock: Clock,
+        shutdown: &CancellationToken,
+    ) {
         let Self { roles, listener, certificates, tls, metrics, gate } = self;
         let [server, keeper] = TASKS;
-        let webhook = handlers(roles, &client);
+        let webhook = handlers(roles, callers);
         let certificate = ServedCertificate::none();
         let serving = serve(webhook, listener, certificate.clone(), tls, metrics.clone(), shutdown.clone());
         tasks.spawn(server, serving);
@@ -168,11 +175,19 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use http::Request;
+    use kube::client::Body;
     use nephele_api::ipam::PoolKind;
     use nephele_infra::admission::{TemplateKind, cluster_path};
     use nephele_ipam_controller::webhook::path;
+    use nephele_testkit::{CUT, ManagementApi, hostile_texts, texts_of, with_text};
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::requests::Requests;
 
     /// A file of `config`.
     macro_rules! file {
@@ -236,6 +251,14 @@ mod tests {
         assert_eq!(given.targets, both.targets);
     }
 
+    /// A missing permission makes the pod not ready. Else it would take admission and conversion away from everybody.
+    #[test]
+    fn api_servers_reach_webhooks_while_the_pod_is_not_ready() {
+        for service in [file!("webhook/service.yaml"), file!("webhook-infrastructure/service.yaml")] {
+            assert!(service.contains("\n  publishNotReadyAddresses: true\n"), "{service}");
+        }
+    }
+
     #[test]
     fn every_path_that_is_configured_has_a_handler() {
         let paths = |text: &str| -> Vec<String> {
@@ -249,5 +272,99 @@ mod tests {
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();
         assert_eq!(paths(file!("webhook/mutating.yaml")), mutating);
+    }
+
+    /// A review as an API server sends it, of an object that fits the path.
+    fn review(path: &str, operation: &str) -> Value {
+        let pool = json!({ "addresses": ["10.0.0.10-10.0.0.20"], "prefix": 24, "gateway": "10.0.0.1" });
+        let changed = json!({ "addresses": ["10.0.0.10"], "prefix": 24, "gateway": "10.0.0.1" });
+        let (old, new) = match path.contains("ippool") {
+            true => (pool, changed),
+            false if path.contains("prefixpool") => {
+                (json!({ "prefixes": ["fd00::/62"] }), json!({ "prefixes": ["fd00::/63"] }))
+            }
+            false => (
+                json!({ "template": { "spec": { "instanceType": "small" } }, "cloudRef": { "name": "default" } }),
+                json!({ "template": { "spec": { "instanceType": "large" } }, "cloudRef": { "name": "north" } }),
+            ),
+        };
+        let object = |spec: &Value| {
+            json!({ "apiVersion": "a.io/v1", "kind": "A", "spec": spec,
+                "metadata": { "name": "x", "namespace": "default", "uid": "u", "labels": { "a": "b" },
+                    "ownerReferences": [{ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "o", "uid": "u" }] } })
+        };
+        let mut review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "r", "operation": operation, "name": "x", "namespace": "default", "subResource": "",
+                "kind": { "group": "a.io", "version": "v1", "kind": "A" },
+                "resource": { "group": "a.io", "version": "v1", "resource": "as" },
+                "userInfo": { "username": "alice", "groups": ["all"] }, "dryRun": false,
+            },
+        });
+        if operation != "DELETE" {
+            review["request"]["object"] = object(&new);
+        }
+        if operation != "CREATE" {
+            review["request"]["oldObject"] = object(&old);
+        }
+        review
+    }
+
+    /// Each text of each review in turn is hostile, for each webhook.
+    #[tokio::test]
+    async fn no_text_of_a_review_becomes_another_request_changes_readiness_or_makes_a_label() {
+        let (registry, readiness) = (Registry::new(), Readiness::default());
+        let requests = Requests::new(&registry, &readiness).expect("a new registry");
+        let asked = Arc::new(Mutex::new(Vec::<String>::new()));
+        let (server, noted) = (ManagementApi::start().server().clone(), Arc::clone(&asked));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (server, uri) = (server.clone(), request.uri().clone());
+            noted.lock().push(uri.to_string());
+            async move {
+                // No role allows anything outside of the namespace.
+                if uri.path().contains("/namespaces/") && !uri.path().contains("/namespaces/default/") {
+                    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
+                        "code": 403, "message": "b is forbidden: User \"me\" cannot get resource \"b\"" });
+                    let response =
+                        http::Response::builder().status(403).header("content-type", "application/json");
+                    return Ok::<_, Infallible>(
+                        response.body(axum::body::Body::from(status.to_string())).expect("a response"),
+                    );
+                }
+                Ok(server.handle(request.map(axum::body::Body::new)).await)
+            }
+        });
+        let client = requests.for_callers(Client::new(service, "default"));
+        let webhook = handlers(ROLES, &client);
+        let (mut calls, mut denied) = (0, 0);
+        for path in webhook.paths().filter(|path| *path != "/convert") {
+            for operation in ["CREATE", "UPDATE", "DELETE"] {
+                let review = review(path, operation);
+                for place in texts_of(&review) {
+                    for text in hostile_texts() {
+                        let body = serde_json::to_vec(&with_text(&review, &place, &text)).expect("JSON");
+                        let (_, answer) = webhook.answer(path, body).await.expect("a handler");
+                        calls += 1;
+                        denied += u32::from(answer.contains("\"allowed\":false"));
+                        assert!(!answer.contains("panicked"), "{path} {place} {text:?}: {answer}");
+                        for uri in std::mem::take(&mut *asked.lock()) {
+                            let uri: http::Uri = uri.parse().expect("a URI");
+                            nephele_kit::check_request(&http::Method::GET, &uri, |_, resource| {
+                                resource.ends_with("pools") || resource == "ipaddresses"
+                            })
+                            .unwrap_or_else(|error| panic!("{path} {operation} {place} {text:?}: {error}"));
+                            assert!(!uri.path().contains(CUT), "{path} {operation} {place} {text:?}: {uri}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(calls > 1000 && denied > 200, "{calls} calls, {denied} denied");
+        assert_eq!(readiness.states(), []);
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let samples =
+            text.lines().filter(|line| line.starts_with("nephele_management_requests_total")).count();
+        assert!(samples < 20, "{text}");
     }
 }

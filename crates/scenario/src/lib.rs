@@ -32,3 +32,4 @@ mod variables;
 
 pub use expand::claims;
 pub use run::{Settings, run};
+pub use validate::GROUPS;

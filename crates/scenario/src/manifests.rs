@@ -2,6 +2,7 @@
 
 use kube::core::GroupVersionKind;
 use nephele_api::cloud::v1alpha1::MANIFESTS_MAX;
+use nephele_api::names::{is_dns_subdomain, shown};
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use serde_yaml_ng::Deserializer;
@@ -51,6 +52,13 @@ fn manifest(
     let name = text(&value["metadata"]["name"]);
     if name.is_empty() {
         return Err(format!("the {} must have metadata.name", kind.kind));
+    }
+    if !is_dns_subdomain(&name) {
+        return Err(format!(
+            "the {} must have a name of a-z, 0-9, - and ., not {:?}",
+            kind.kind,
+            shown(&name)
+        ));
     }
     match &value["metadata"]["namespace"] {
         Value::Null => {}

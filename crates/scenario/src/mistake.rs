@@ -12,6 +12,14 @@ pub(crate) struct Mistake {
 
 pub(crate) type Valid<T> = Result<T, Mistake>;
 
+/// The most characters of a message. A text of the spec in it may be as long as an object.
+const MESSAGE_MAX: usize = 512;
+
 pub(crate) fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {
-    Mistake { field: field.into(), message: message.into() }
+    let mut message = message.into();
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE_MAX) {
+        message.truncate(end);
+        message.push_str("...");
+    }
+    Mistake { field: field.into(), message }
 }

@@ -25,6 +25,8 @@ use crate::validate::validate;
 /// What the reconciler needs.
 pub(crate) struct Context {
     pub(crate) client: Client,
+    /// For what steps read and change.
+    pub(crate) steps: Client,
     pub(crate) events: Events,
     pub(crate) clock: Clock,
     /// The Faults, to find those that come after their Scenario is over.
@@ -107,9 +109,9 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
         return Ok(Outcome::After(Duration::ZERO));
     }
     let wants = wants(&script, generation, object.status.as_ref());
-    let seen = observe(&context.client, &object, &script, wants).await.map_err(Error::Read)?;
+    let seen = observe(&context.steps, &object, &script, wants).await.map_err(Error::Read)?;
     let mut plan = plan(&script, generation, object.status.as_ref(), &seen, context.now());
-    let actor = Actor { client: &context.client, events: &context.events, object: &object };
+    let actor = Actor { client: &context.steps, events: &context.events, object: &object };
     let mut trouble = None;
     for act in std::mem::take(&mut plan.acts) {
         let ending = actor.act(&act.deed).await;
@@ -227,7 +229,7 @@ async fn remove(context: &Context, api: &Api<Scenario>, object: &Scenario) -> Re
 /// Deletes all Faults of a scenario. False when there are none.
 async fn heal_all(context: &Context, object: &Scenario) -> Result<bool, Error> {
     let faults = faults_of(&context.client, object).await.map_err(Error::Read)?;
-    let actor = Actor { client: &context.client, events: &context.events, object };
+    let actor = Actor { client: &context.steps, events: &context.events, object };
     let mut found = false;
     for (name, _) in faults.into_iter().filter(|(_, fault)| fault.is_ours) {
         match actor.act(&Deed::DeleteFault { name }).await {

@@ -1,6 +1,6 @@
 //! What a failed request means for a step. Pure.
 
-use nephele_kit::chain;
+use nephele_kit::{UnsafeRequest, chain};
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,9 @@ pub(crate) enum Refusal {
 /// as `create faults.cloud.nephele.dev`.
 pub(crate) fn refusal(what: &str, right: &str, error: &kube::Error) -> Refusal {
     let kube::Error::Api(status) = error else {
-        return Refusal::Passing(format!("failed to {what}: {}", chain(error)));
+        let message = format!("failed to {what}: {}", chain(error));
+        let lasts = UnsafeRequest::caused(error);
+        return if lasts { Refusal::Lasting(message) } else { Refusal::Passing(message) };
     };
     let said = &status.message;
     match status.code {

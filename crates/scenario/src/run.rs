@@ -23,7 +23,8 @@ pub struct Settings {
     pub concurrency: NonZeroU16,
 }
 
-/// Runs the controller until `shutdown`.
+/// Runs the controller until `shutdown`. `client` is for the Scenarios themselves, `steps` for what their steps read and
+/// change, which their users choose.
 ///
 /// The future is boxed so that this crate generates its code, once, and not every crate that awaits it.
 ///
@@ -31,6 +32,7 @@ pub struct Settings {
 /// When the controller ends before `shutdown`.
 pub fn run(
     client: Client,
+    steps: Client,
     services: Services,
     settings: Settings,
     shutdown: CancellationToken,
@@ -56,6 +58,7 @@ pub fn run(
         });
         let context = Arc::new(Context {
             client,
+            steps,
             events: services.events.clone(),
             clock: services.clock.clone(),
             faults,

@@ -9,6 +9,7 @@ use nephele_api::cloud::v1alpha1::{
     Apply, CLOCK_STEPS_MAX, ClockChange, ClockRate, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES,
     MachineCount, Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
 };
+use nephele_api::names::{is_dns_label, is_dns_subdomain, shown};
 use nephele_api::{cloud, core, infrastructure, ipam};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::script::{self, Action, Change, Part, Script, Sight, Step, Wanted};
 /// The group of control plane providers.
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 /// The groups whose objects steps can read and change. There are no Secrets and no roles among them.
-const GROUPS: [&str; 6] = [
+pub const GROUPS: [&str; 6] = [
     core::GROUP,
     "bootstrap.cluster.x-k8s.io",
     CONTROL_PLANE_GROUP,
@@ -98,7 +99,8 @@ impl Reader<'_> {
             actions.push(Action::Change(scaled(&format!("{field}.scale"), scale)?));
         }
         if let Some(Upgrade { cluster, version }) = upgrade {
-            let (cluster, version) = (cluster.clone(), version.clone());
+            let cluster = object_name(&format!("{field}.upgrade.cluster"), cluster)?;
+            let version = version.clone();
             actions.push(Action::Change(Change::Version { cluster, version }));
         }
         if let Some(Apply { manifests }) = apply {
@@ -173,9 +175,7 @@ fn is_label(text: &str) -> bool {
 
 fn clock_change(field: &str, change: &ClockChange) -> Valid<script::ClockChange> {
     let ClockChange { cloud, rate, paused, step, jump } = change;
-    if cloud.is_empty() {
-        return Err(mistake(format!("{field}.cloud"), "must be the name of a SimulatedCloud"));
-    }
+    let cloud = object_name(&format!("{field}.cloud"), cloud)?;
     if rate.is_empty() && paused.is_none() && step.is_none() && jump.is_empty() {
         return Err(mistake(field, "must have one of rate, paused, step and jump"));
     }
@@ -189,7 +189,7 @@ fn clock_change(field: &str, change: &ClockChange) -> Valid<script::ClockChange>
     }
     let jump = (!jump.is_empty()).then(|| duration(&format!("{field}.jump"), jump)).transpose()?;
     let rate = Some(rate.clone()).filter(|rate| !rate.is_empty());
-    Ok(script::ClockChange { cloud: cloud.clone(), rate, paused: *paused, step: *step, jump })
+    Ok(script::ClockChange { cloud, rate, paused: *paused, step: *step, jump })
 }
 
 fn expectation(field: &str, wanted: &Expectation) -> Valid<Action> {
@@ -222,7 +222,8 @@ fn sight(
         )),
         (name, None, None) => {
             let status = if status.is_empty() { "True" } else { status.as_str() };
-            Ok(Sight::Cluster { name: name.into(), condition: condition.clone(), status: status.into() })
+            let name = object_name(&format!("{field}.cluster"), name)?;
+            Ok(Sight::Cluster { name, condition: condition.clone(), status: status.into() })
         }
     }
 }
@@ -259,28 +260,39 @@ fn of_object(field: &str, object: &ObjectField) -> Valid<Sight> {
     let ObjectField { api_version, kind, name, field: path, value } = object;
     let kind =
         readable(api_version, kind).map_err(|message| mistake(format!("{field}.apiVersion"), message))?;
-    if name.is_empty() || path.is_empty() {
+    if path.is_empty() {
         return Err(mistake(field, "must have name and field"));
     }
-    Ok(Sight::Field { kind, name: name.clone(), field: path.clone(), value: value.clone() })
+    let name = object_name(&format!("{field}.name"), name)?;
+    Ok(Sight::Field { kind, name, field: path.clone(), value: value.clone() })
 }
 
 fn deleted(field: &str, Delete { api_version, kind, name }: &Delete) -> Valid<Change> {
     let kind =
         readable(api_version, kind).map_err(|message| mistake(format!("{field}.apiVersion"), message))?;
-    if name.is_empty() {
-        return Err(mistake(format!("{field}.name"), "must be the name of the object"));
+    Ok(Change::Delete { kind, name: object_name(&format!("{field}.name"), name)? })
+}
+
+/// The name of an object, which becomes a part of a path. Schemas see it before its variables are replaced.
+fn object_name(field: &str, name: &str) -> Valid<String> {
+    if is_dns_subdomain(name) {
+        return Ok(name.to_owned());
     }
-    Ok(Change::Delete { kind, name: name.clone() })
+    let shown = shown(name);
+    Err(mistake(field, format!("{shown:?} must be a name: 1 to {NAME_MAX} of a-z, 0-9, - and .")))
 }
 
 /// A kind that a step can read and change, or why it cannot.
 fn readable(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
     let parts = api_version.split_once('/').filter(|(group, _)| GROUPS.contains(group));
     let Some((group, version)) = parts.filter(|_| !kind.is_empty()) else {
-        let groups = GROUPS.join(", ");
+        let (groups, api_version, kind) = (GROUPS.join(", "), shown(api_version), shown(kind));
         return Err(format!("{api_version:?} with kind {kind:?} must be of one of the groups {groups}"));
     };
+    if !is_dns_label(version) {
+        let api_version = shown(api_version);
+        return Err(format!("{api_version:?} must have a version after the group, such as {CORE_VERSION}"));
+    }
     if (group, kind) == (cloud::GROUP, "Scenario") {
         return Err("a scenario must not act on a Scenario".to_owned());
     }
@@ -292,6 +304,7 @@ fn scaled(field: &str, scale: &Scale) -> Valid<Change> {
     if *replicas < 0 {
         return Err(mistake(format!("{field}.replicas"), format!("{replicas} must be 0 or more")));
     }
+    let name = object_name(&format!("{field}.name"), name)?;
     let (replicas, group) =
         (*replicas, if kind == "KubeadmControlPlane" { CONTROL_PLANE_GROUP } else { core::GROUP });
     match (kind.as_str(), machine_deployment.as_str(), machine_pool.as_str()) {
@@ -302,11 +315,11 @@ fn scaled(field: &str, scale: &Scale) -> Valid<Change> {
                 ("", pool) => Part::MachinePool(pool.to_owned()),
                 _ => return Err(mistake(field, "must not have both machineDeployment and machinePool")),
             };
-            Ok(Change::TopologyReplicas { cluster: name.clone(), part, replicas })
+            Ok(Change::TopologyReplicas { cluster: name, part, replicas })
         }
         ("MachineDeployment" | "MachinePool" | "KubeadmControlPlane", "", "") => {
             let kind = GroupVersionKind::gvk(group, CORE_VERSION, kind);
-            Ok(Change::Replicas { kind, name: name.clone(), replicas })
+            Ok(Change::Replicas { kind, name, replicas })
         }
         ("MachineDeployment" | "MachinePool" | "KubeadmControlPlane", _, _) => {
             Err(mistake(field, "must have the kind Cluster to have machineDeployment or machinePool"))

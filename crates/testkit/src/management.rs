@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::{
@@ -19,6 +19,7 @@ use kube::{
 use nephele_apiserver::{
     ApiServer, Authentication, Key, RequestInfo, RequestObserver, Settings, Store, StoreOptions, Version,
 };
+use nephele_kit::check_request;
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -40,6 +41,10 @@ static DEFINITIONS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
         })
         .collect()
 });
+
+/// Resources of the core group that tests use.
+const CORE: [&str; 8] =
+    ["configmaps", "events", "namespaces", "nodes", "pods", "secrets", "serviceaccounts", "services"];
 
 /// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones share
 /// their state.
@@ -154,6 +159,7 @@ impl ManagementApi {
         let (server, refused) = (self.server.clone(), Arc::new(refused));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let (server, refused) = (server.clone(), Arc::clone(&refused));
+            assert_safe(&server, &request);
             async move {
                 if refused(request.method().as_str(), request.uri().path()) {
                     let mut response = Response::new(Body::from("refused"));
@@ -307,10 +313,36 @@ impl ManagementApi {
 fn connect(server: ApiServer) -> Client {
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let server = server.clone();
+        assert_safe(&server, &request);
         async move {
             let response: Response<Body> = server.handle(request.map(Body::new)).await;
             Ok::<_, Infallible>(response)
         }
     });
     Client::new(service, NAMESPACE)
+}
+
+/// Whether a resource is one of Kubernetes itself, or was defined in this API server, now or at its start.
+fn is_known(server: &ApiServer, group: &str, resource: &str) -> bool {
+    let is_of_kubernetes = match group {
+        "" => CORE.contains(&resource),
+        group => !group.contains('.') || (group.ends_with(".k8s.io") && !group.ends_with(".x-k8s.io")),
+    };
+    let name = format!("{resource}.{group}");
+    let definition = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
+    is_of_kubernetes
+        || DEFINITIONS.iter().any(|(defined, _)| *defined == name)
+        || server.store().get(&definition).is_some()
+}
+
+/// Fails the test when the guard of the manager would refuse a request. Tests may also delete collections, as users do.
+fn assert_safe<B>(server: &ApiServer, request: &Request<B>) {
+    let (method, uri) = (request.method(), request.uri());
+    let check = |method| check_request(method, uri, |group, resource| is_known(server, group, resource));
+    let is_users = || method == Method::DELETE && check(&Method::GET).is_ok();
+    if let Err(error) = check(method)
+        && !is_users()
+    {
+        panic!("{method} {uri}: {error}");
+    }
 }

@@ -169,6 +169,17 @@ impl Webhook {
         self.routes.keys().map(String::as_str)
     }
 
+    /// The status and the text of the answer to a call, without a server, for tests of handlers. `None` when the path has no
+    /// handler.
+    pub async fn answer(&self, path: &str, body: Vec<u8>) -> Option<(StatusCode, String)> {
+        let Reply { code, body, .. } = self.at(path)?.call(body).await;
+        let text = match body {
+            Body::Review(review) => review.to_string(),
+            Body::Text(text) => text,
+        };
+        Some((code, text))
+    }
+
     pub(crate) fn at(&self, path: &str) -> Option<&Route> {
         self.routes.get(path)
     }

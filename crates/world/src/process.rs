@@ -90,6 +90,7 @@ impl Process {
             diagnostics_address: String::new(),
             health_address: String::new(),
             workload_ports: ports.to_owned(),
+            moved_ports: format!("{PORTS},{PORTS_OF_SOME_CLUSTERS}"),
             machines_max: quota,
             state_dir: disk.as_ref().map(|_| "in memory".to_owned()).unwrap_or_default(),
             seed: "world".to_owned(),

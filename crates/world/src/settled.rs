@@ -79,15 +79,17 @@ pub(crate) fn miscounted(
     })
 }
 
-/// The older cluster that has the port of `object`, if there is one.
+/// The cluster that has the port of `object`, if there is one: one that had it before, else the older one.
 fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> Option<&'a InMemoryCluster> {
     let port = endpoint(object)?;
-    let age = |object: &InMemoryCluster| (object.creation_timestamp(), object.namespace(), object.name_any());
+    let turn = |object: &InMemoryCluster| {
+        (!object.is_provisioned(), object.creation_timestamp(), object.namespace(), object.name_any())
+    };
     let mut others = seen.infrastructure.iter().map(|other| &**other);
     others.find(|other| {
         // A manager of some clusters does not see the others, which are in another namespace.
         let is_known = scope == Scope::All || other.namespace() == object.namespace();
-        is_known && endpoint(other).as_ref() == Some(&port) && age(other) < age(object)
+        is_known && endpoint(other).as_ref() == Some(&port) && turn(other) < turn(object)
     })
 }
 

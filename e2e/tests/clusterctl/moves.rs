@@ -112,8 +112,12 @@ async fn published_as(scope: &Scope, other: &Cluster) -> anyhow::Result<Cluster>
 /// Waits until another cluster of the management cluster has the port of a cluster.
 async fn port_belongs_to(cluster: &Cluster, owner: &Cluster) -> anyhow::Result<()> {
     let (_, port) = cluster.endpoint().await?;
-    let owner = format!("{}/{}", owner.namespace, owner.name);
-    is_refused(cluster, &format!("failed to listen on port {port}: it belongs to cluster {owner}")).await
+    let owner = if owner.namespace == cluster.namespace {
+        format!("cluster {}/{}", owner.namespace, owner.name)
+    } else {
+        "a cluster of another namespace".to_owned()
+    };
+    is_refused(cluster, &format!("failed to listen on port {port}: it belongs to {owner}")).await
 }
 
 /// Waits until a cluster says that it cannot have its port.

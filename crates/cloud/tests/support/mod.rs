@@ -148,6 +148,8 @@ pub(crate) fn config(ports: RangeInclusive<u16>) -> CloudConfig {
         advertise_host: "127.0.0.1".into(),
         bind_address: [127, 0, 0, 1].into(),
         ports,
+        moved_ports: vec![1..=u16::MAX],
+        clusters_max: None,
         seed: "amber-otter-lamp".into(),
         connection_hold: PATIENCE,
         state_directory: None,

@@ -23,6 +23,7 @@ use kube::{Resource as _, ResourceExt as _};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_api::labels;
+use nephele_api::names::is_dns_subdomain;
 use nephele_cloud::{ClusterId, Endpoint};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
 use serde_json::json;
@@ -32,6 +33,9 @@ use tracing::{debug, warn};
 use crate::authorities;
 use crate::context::Context;
 use crate::secret::AuthoritySecret;
+
+/// The group of KubeadmControlPlane.
+const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 
 const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
@@ -137,7 +141,8 @@ async fn existing_authority(context: &Context, made: &Made<'_>) -> Result<Option
 /// belongs to an older Cluster API, or when it asks for something that only KubeadmControlPlane itself creates.
 async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlgorithm> {
     let reference = cluster.spec.control_plane_ref.as_ref()?;
-    if reference.kind != "KubeadmControlPlane" {
+    // A user chose the group and the name, and both become parts of a path.
+    if !reference.is(CONTROL_PLANE_GROUP, "KubeadmControlPlane") || !is_dns_subdomain(&reference.name) {
         return None;
     }
     let kind = GroupVersionKind::gvk(&reference.api_group, "v1beta2", &reference.kind);

@@ -108,6 +108,8 @@ fn load_balancer(applied: &Applied) -> Condition {
                 ClusterError::PortInUse { .. }
                 | ClusterError::PortReserved { .. }
                 | ClusterError::PortLeaked { .. }
+                | ClusterError::PortOutside { .. }
+                | ClusterError::ClustersMax { .. }
                 | ClusterError::PortsUnknown
                 | ClusterError::PortsExhausted { .. } => reasons::PORT_UNAVAILABLE,
                 ClusterError::Unknown(_)

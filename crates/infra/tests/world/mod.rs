@@ -99,6 +99,9 @@ impl World {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
             ports: first_port..=first_port + 99,
+            // Clusters move here from managers with other ranges.
+            moved_ports: vec![1..=u16::MAX],
+            clusters_max: None,
             seed: "test".into(),
             connection_hold: Duration::from_secs(1),
             state_directory,

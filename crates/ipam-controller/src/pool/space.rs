@@ -1,6 +1,7 @@
 //! The addresses or prefixes of one pool, and their owners.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 
 use nephele_api::ipam::PoolKind;
@@ -133,7 +134,14 @@ impl Space {
                     AllocateAddressError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
-                    AllocateAddressError::InUse { address, .. } | AllocateAddressError::SetAside(address) => {
+                    AllocateAddressError::InUse { address, owner: rival } => {
+                        let by = Block::Address(*address);
+                        Refusal::Taken {
+                            by,
+                            message: in_use(&error, &format!("address {address}"), owner, rival),
+                        }
+                    }
+                    AllocateAddressError::SetAside(address) => {
                         Refusal::Taken { by: Block::Address(*address), message: error.to_string() }
                     }
                 })
@@ -155,7 +163,14 @@ impl Space {
                     AllocatePrefixError::NotAllocatable(_) => {
                         Refusal::Impossible { message: error.to_string() }
                     }
-                    AllocatePrefixError::InUse { prefix, .. } | AllocatePrefixError::SetAside(prefix) => {
+                    AllocatePrefixError::InUse { prefix, owner: rival } => {
+                        let by = Block::Prefix(*prefix);
+                        Refusal::Taken {
+                            by,
+                            message: in_use(&error, &format!("prefix {prefix}"), owner, rival),
+                        }
+                    }
+                    AllocatePrefixError::SetAside(prefix) => {
                         Refusal::Taken { by: Block::Prefix(*prefix), message: error.to_string() }
                     }
                 })
@@ -309,4 +324,12 @@ pub(crate) fn grace_period_seconds(spec: &PoolSpec) -> i64 {
         PoolSpec::Addresses(spec) => spec.address_reuse_grace_period_seconds.unwrap_or(0).max(0).into(),
         PoolSpec::Prefixes(_) => 0,
     }
+}
+
+/// Why a wanted block is not to be had, for the reader of a claim, who may not know the claims of other namespaces.
+fn in_use(error: &dyn fmt::Display, block: &str, owner: &Owner, rival: &Owner) -> String {
+    if owner.namespace() == rival.namespace() {
+        return error.to_string();
+    }
+    format!("{block} is in use in another namespace")
 }

@@ -13,7 +13,7 @@ mod in_use;
 mod spec;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Client, Resource, core::object::HasSpec};
+use kube::{Client, Resource, core::ApiResource, core::object::HasSpec};
 use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use nephele_api::ipam::{
     GROUP, PoolKind, annotations, conversion,
@@ -22,12 +22,16 @@ use nephele_api::ipam::{
         InClusterPrefixPool,
     },
 };
+use nephele_api::names::{is_dns_label, is_dns_subdomain, shown};
 use nephele_ipam::FieldError;
 use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::{in_use::InUse, spec::PoolRules};
+use self::{
+    in_use::{InUse, LookError},
+    spec::PoolRules,
+};
 
 /// The message for a client that deletes a pool in use.
 const IN_USE: &str =
@@ -68,9 +72,29 @@ where
     let client = client.clone();
     webhook.validate::<K, _, _>(path("validate", kind), move |request| {
         let namespace = request.namespace.clone().filter(|_| kind.is_namespaced());
-        let in_use = InUse { client: client.clone(), kind, namespace, name: request.name.clone() };
-        async move { decide(kind, request, &in_use).await }
+        let name = request.name.clone();
+        let resource = ApiResource::erase::<K>(&());
+        let in_use = InUse { client: client.clone(), kind, resource, namespace, name };
+        async move {
+            check_names(kind, &request.name, request.namespace.as_deref())?;
+            decide(kind, request, &in_use).await
+        }
     })
+}
+
+/// Refuses a review with names that no API server sends. Anybody who reaches the port can send one, and the names become a
+/// part of paths. The name is empty while it is to be generated.
+fn check_names(kind: PoolKind, name: &str, namespace: Option<&str>) -> Result<(), Denial> {
+    if !name.is_empty() && !is_dns_subdomain(name) {
+        return Err(Denial::bad_request(format!("the name {:?} is not a DNS subdomain", shown(name))));
+    }
+    match namespace {
+        Some(namespace) if !is_dns_label(namespace) => {
+            Err(Denial::bad_request(format!("the namespace {:?} is not a DNS label", shown(namespace))))
+        }
+        None if kind.is_namespaced() => Err(Denial::bad_request(format!("a {kind} must have a namespace"))),
+        _ => Ok(()),
+    }
 }
 
 /// Fills in the default length if it is missing or zero: zero means the default, but the schema does not accept it.
@@ -93,6 +117,7 @@ where
     match &request.change {
         Change::Create(pool) => checked(kind, &request.name, pool.spec()),
         Change::Update { old, new } => {
+            let uid = old.meta().uid.as_deref();
             let (old, new) = (old.spec(), new.spec());
             if old == new {
                 return Ok(new.warnings());
@@ -100,13 +125,13 @@ where
             let warnings = checked(kind, &request.name, new)?;
             old.check_update(new, &[]).map_err(refused)?;
             if old.allows_more_than(new) {
-                let addresses = in_use.list().await.map_err(failed)?;
+                let addresses = in_use.list(uid).await.map_err(failed)?;
                 old.check_update(new, &addresses).map_err(refused)?;
             }
             Ok(warnings)
         }
         Change::Delete(pool) if may_go_in_use(pool.meta()) => Ok(Vec::new()),
-        Change::Delete(_) => match in_use.any().await.map_err(failed)? {
+        Change::Delete(pool) => match in_use.any(pool.meta().uid.as_deref()).await.map_err(failed)? {
             true => Err(Denial::bad_request(IN_USE)),
             false => Ok(Vec::new()),
         },
@@ -139,8 +164,12 @@ fn refused(error: nephele_ipam::UpdateError) -> Denial {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: kube::Error) -> Denial {
-    Denial::internal(format!("failed to list IPAddresses: {}", nephele_kit::chain(&error)))
+fn failed(error: LookError) -> Denial {
+    let message = nephele_kit::chain(&error);
+    match error {
+        LookError::OtherPool => Denial::bad_request(message),
+        LookError::Api(_) | LookError::TooMany => Denial::internal(message),
+    }
 }
 
 #[cfg(test)]

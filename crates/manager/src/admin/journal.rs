@@ -124,6 +124,8 @@ pub(crate) mod tests {
             seed: "seed".into(),
             connection_hold: Duration::ZERO,
             state_directory: None,
+            moved_ports: Vec::new(),
+            clusters_max: None,
             machines_max: None,
             catalog: Catalog::default(),
             clock: Arc::new(|| Timestamp::UNIX_EPOCH),

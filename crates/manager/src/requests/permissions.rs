@@ -16,7 +16,8 @@ const FORGET_AFTER: Duration = Duration::from_mins(15);
 /// being ready.
 const REFUSED_MAX: usize = 1024;
 
-/// Tracks missing permissions. Each closes a readiness gate with its name, which keeps the manager from being ready.
+/// Tracks missing permissions. Each closes a readiness gate with its name, which keeps the manager from being ready. The
+/// calls are from the table of what the manager does by itself, so the number of gates is bounded by it.
 #[derive(Clone)]
 pub(crate) struct Permissions {
     readiness: Readiness,

@@ -141,7 +141,7 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
         ),
         (
             json!([{ "clock": { "paused": true } }]),
-            "spec.steps[0].clock.cloud: must be the name of a SimulatedCloud",
+            "spec.steps[0].clock.cloud: \"\" must be a name: 1 to 253 of a-z, 0-9, - and .",
         ),
         (
             json!([{ "clock": { "cloud": "a", "rate": "1e3" } }]),
@@ -245,4 +245,88 @@ fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
         validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(serde_json::to_value(&object).expect("JSON"), written, "{name}");
     }
+}
+
+/// The texts of an action that become parts of paths.
+fn in_paths(action: &Action) -> Vec<String> {
+    let of_kind =
+        |kind: &GroupVersionKind, name: &String| vec![kind.group.clone(), kind.version.clone(), name.clone()];
+    match action {
+        Action::Expect { sight, .. } | Action::Never { sight, .. } => match sight {
+            Sight::Cluster { name, .. } => vec![name.clone()],
+            Sight::Machines { .. } => vec![],
+            Sight::Field { kind, name, .. } => of_kind(kind, name),
+        },
+        Action::Fault { name, .. } | Action::Heal { fault: name } => vec![name.clone()],
+        Action::Clock(change) => vec![change.cloud.clone()],
+        Action::Change(change) => match change {
+            Change::Replicas { kind, name, .. } | Change::Delete { kind, name } => of_kind(kind, name),
+            Change::TopologyReplicas { cluster, .. } | Change::Version { cluster, .. } => {
+                vec![cluster.clone()]
+            }
+            Change::Apply(manifests) => {
+                manifests.iter().flat_map(|manifest| of_kind(&manifest.kind, &manifest.name)).collect()
+            }
+        },
+        Action::Pause(_) | Action::Say(_) => vec![],
+    }
+}
+
+/// A step of each action that reads or changes an object.
+fn acting() -> Value {
+    let object = json!({ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m" });
+    let mut seen = object.clone();
+    seen["field"] = "spec.version".into();
+    seen["value"] = "v1.36.3".into();
+    json!([
+        fault("zone"),
+        { "wait": { "cluster": "demo", "condition": "Available", "status": "True", "within": "3m" } },
+        { "expect": { "object": seen, "within": "0" } },
+        { "never": { "machines": { "cluster": "demo", "count": 3, "phase": "Running",
+            "selector": { "matchLabels": { "a": "b" } } }, "during": "1s" } },
+        { "clock": { "cloud": "default", "rate": "2" } },
+        { "scale": { "kind": "KubeadmControlPlane", "name": "cp", "replicas": 5 } },
+        { "scale": { "kind": "Cluster", "name": "demo", "machinePool": "mp-0", "replicas": 2 } },
+        { "upgrade": { "cluster": "demo", "version": "v1.36.3" } },
+        { "apply": { "manifests": "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: NAME}\n" } },
+        { "delete": object },
+        { "heal": { "fault": "zone" } },
+    ])
+}
+
+/// Each text of each step in turn is hostile: written as it is, or as the value of a round.
+#[test]
+fn no_text_of_a_step_is_a_part_of_a_path_unless_it_is_a_name() {
+    let steps = acting();
+    let mut refused = 0;
+    for place in nephele_testkit::texts_of(&steps) {
+        for text in nephele_testkit::hostile_texts() {
+            let inner = |text: &str| match place.ends_with("/manifests") {
+                true => steps
+                    .pointer(&place)
+                    .and_then(Value::as_str)
+                    .expect("a text")
+                    .replace("NAME", &format!("{text:?}")),
+                false => text.to_owned(),
+            };
+            let plain = nephele_testkit::with_text(&steps, &place, &inner(&text));
+            let variable = nephele_testkit::with_text(&steps, &place, &inner("$(item)"));
+            let rounds = json!([{ "forEach": [text], "steps": variable }]);
+            for steps in [plain, rounds] {
+                match read(&steps) {
+                    Err(mistake) => {
+                        refused += 1;
+                        let message = mistake.to_string();
+                        assert!(message.len() < 1024, "{place}: {} bytes", message.len());
+                    }
+                    Ok(script) => {
+                        for part in script.steps.iter().flat_map(|step| in_paths(&step.action)) {
+                            assert!(is_dns_subdomain(&part), "{place}: {part:?} of {steps}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 500, "only {refused} were refused");
 }

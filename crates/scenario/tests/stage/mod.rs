@@ -70,7 +70,7 @@ impl Stage {
             watch_filter: None,
             concurrency: NonZeroU16::new(10).expect("ten"),
         };
-        let run = nephele_scenario::run(client, services, settings, shutdown.clone());
+        let run = nephele_scenario::run(client.clone(), client, services, settings, shutdown.clone());
         let controller =
             tokio::spawn(async move { run.await.expect("the controller runs until it shall stop") });
         let cloud = tokio::spawn(play_cloud(api.clone()));

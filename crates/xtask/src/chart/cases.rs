@@ -87,6 +87,8 @@ pub(super) const CASES: &[Case] = &[
             (WORKLOAD, "/spec/clusterIP", "\"None\""),
             (WORKLOAD, "/spec/ports", "null"),
             (WORKLOAD, "/spec/publishNotReadyAddresses", "true"),
+            // Webhooks answer while a permission is missing.
+            ("Service/nephele-webhook-service", "/spec/publishNotReadyAddresses", "true"),
             (DEPLOYMENT, "/spec/replicas", "1"),
             (DEPLOYMENT, "/spec/strategy/type", "\"Recreate\""),
             (DEPLOYMENT, "/spec/template/spec/hostNetwork", "null"),

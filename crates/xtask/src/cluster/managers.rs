@@ -114,6 +114,8 @@ impl Manager {
             // Endpoints are the same on both sides of a move, as with a load balancer in front of both.
             own.extend(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1"].map(str::to_owned));
             own.push(format!("--workload-ports={}", self.workload_ports));
+            // Clusters come from managers with all other ranges.
+            own.push("--moved-ports=1024-65535".to_owned());
         }
         if !self.is_ours() {
             // The lease's namespace is read from a file that only pods have.

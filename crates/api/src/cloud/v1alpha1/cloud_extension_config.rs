@@ -61,7 +61,7 @@ pub struct CloudExtensionConfigSpec {
 pub struct ExtensionClientConfig {
     /// The URL of the extension, such as https://host:8443/path.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 9, max = 512), regex(pattern = "^https://[^/@]"))]
+    #[schemars(length(min = 9, max = 512), regex(pattern = "^https://[^/@].*$"))]
     pub url: String,
     /// The Service of the extension.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct ExtensionService {
     pub name: String,
     /// The prefix of the paths of hooks.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 512), regex(pattern = "^/"))]
+    #[schemars(length(min = 1, max = 512), regex(pattern = "^/.*$"))]
     pub path: String,
     /// Its port; by default 443.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -63,8 +63,12 @@ const KUBERNETES_PATTERN: &str =
 
 /// A value of forEach.
 const ITEM_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9 ._/:+-]*$";
-/// What a text of a step in a branch or a round may have in it, whatever its own pattern is.
+/// A variable in a text of a step in a branch or a round.
 const VARIABLE_PATTERN: &str = r"\$\((item|index)\)";
+/// What such a text may have beside its variables. What comes of it is checked when the variables are replaced.
+const AROUND_VARIABLES: &str = "-A-Za-z0-9._+";
+/// What it may have besides if its own pattern has it, such as the slash of a condition's type.
+const RARE_AROUND_VARIABLES: [char; 3] = ['/', ':', ','];
 
 /// How many steps a scenario has, with those of each branch and each round.
 const STEPS_SUM: &str = "self.steps.map(step, \
@@ -289,7 +293,10 @@ fn inner_steps(generator: &mut SchemaGenerator) -> Schema {
 fn take_variables(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     if let Some(pattern) = fields.get_mut("pattern").filter(|pattern| pattern.is_string()) {
-        *pattern = format!("{}|{VARIABLE_PATTERN}", pattern.as_str().unwrap_or_default()).into();
+        let plain = pattern.as_str().unwrap_or_default();
+        let rare: String = RARE_AROUND_VARIABLES.into_iter().filter(|rare| plain.contains(*rare)).collect();
+        let around = format!("[{AROUND_VARIABLES}{rare}]*");
+        *pattern = format!("{plain}|^{around}({VARIABLE_PATTERN}{around})+$").into();
     }
     let rules = fields.get("x-kubernetes-validations").map(Value::to_string).unwrap_or_default();
     for (name, property) in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NameReference;
 use crate::core::ObjectReference;
+use crate::names::is_dns_subdomain;
 
 /// The spec of a claim.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,10 +43,11 @@ pub struct IPAddressClaimStatus {
 }
 
 impl IPAddressClaim {
-    /// The name of the IPAddress that was created for it.
+    /// The name of the IPAddress that was created for it; none if no object can have it, because it becomes a part of a
+    /// path.
     #[must_use]
     pub fn address_name(&self) -> Option<&str> {
         let name = self.status.as_ref()?.address_ref.as_ref()?.name.as_str();
-        (!name.is_empty()).then_some(name)
+        is_dns_subdomain(name).then_some(name)
     }
 }

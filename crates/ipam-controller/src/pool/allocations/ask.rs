@@ -161,11 +161,13 @@ impl Allocations {
             return refused(format!("IPAddress {} exists and its address cannot be read", request.owner));
         };
         match self.space.as_ref().and_then(|space| space.rival(&request.owner, block)) {
-            Some(rival) => refused(format!(
-                "IPAddress {} exists and its address {} is in use by {rival}",
-                request.owner,
-                block.address()
-            )),
+            Some(rival) => {
+                // The reader of a claim may not know the claims of other namespaces.
+                let is_known = rival.namespace() == request.owner.namespace();
+                let by = if is_known { format!("by {rival}") } else { "in another namespace".to_owned() };
+                let (owner, address) = (&request.owner, block.address());
+                refused(format!("IPAddress {owner} exists and its address {address} is in use {by}"))
+            }
             None => Answer::TakeOver,
         }
     }

@@ -3,13 +3,18 @@
 mod address_pools;
 mod prefix_pools;
 
+use std::{convert::Infallible, mem::take, sync::Arc};
+
+use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api,
-    api::{DeleteParams, ListParams, PostParams},
+    Api, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, PostParams},
+    client::Body,
 };
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_testkit::ManagementApi;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
@@ -46,14 +51,19 @@ where
     K: Resource<DynamicType = ()> + HasSpec + DeserializeOwned,
     K::Spec: PoolRules,
 {
-    let read = |value| serde_json::from_value::<K>(value).expect("a pool");
+    let uid = existing(api, kind, &ApiResource::erase::<K>(&())).await;
+    let read = |mut value: Value| {
+        value["metadata"]["uid"] = uid.as_str().into();
+        serde_json::from_value::<K>(value).expect("a pool")
+    };
     let change = match ask {
         Ask::Create(pool) => Change::Create(read(pool)),
         Ask::Update(old, new) => Change::Update { old: read(old), new: read(new) },
         Ask::Delete(pool) => Change::Delete(read(pool)),
     };
     let namespace = kind.is_namespaced().then(|| NAMESPACE.to_owned());
-    let in_use = InUse { client: api.client(), kind, namespace: namespace.clone(), name: "pool".to_owned() };
+    let (resource, name) = (ApiResource::erase::<K>(&()), "pool".to_owned());
+    let in_use = InUse { client: api.client(), kind, resource, namespace: namespace.clone(), name };
     let request = AdmissionRequest {
         name: "pool".to_owned(),
         namespace,
@@ -63,6 +73,28 @@ where
     };
     let answer = decide(kind, request, &in_use).await;
     answer.map_err(|denial| (denial.code(), denial.message().to_owned()))
+}
+
+/// The pools of a kind.
+fn pools(api: &ManagementApi, kind: PoolKind, resource: &ApiResource) -> Api<DynamicObject> {
+    match kind.is_namespaced() {
+        true => Api::namespaced_with(api.client(), NAMESPACE, resource),
+        false => Api::all_with(api.client(), resource),
+    }
+}
+
+/// The uid of the pool `pool`, which is created unless it exists. Its spec does not matter: a review brings its own.
+async fn existing(api: &ManagementApi, kind: PoolKind, resource: &ApiResource) -> String {
+    let pools = pools(api, kind, resource);
+    if let Some(pool) = pools.get_opt("pool").await.expect("an answer") {
+        return pool.uid().expect("a uid");
+    }
+    let spec = match kind.has_prefixes() {
+        true => json!({ "prefixes": ["fd00::/62"] }),
+        false => json!({ "addresses": ["10.0.0.10-10.0.0.20"], "prefix": 24 }),
+    };
+    let pool = DynamicObject::new("pool", resource).data(json!({ "spec": spec }));
+    pools.create(&PostParams::default(), &pool).await.expect("created").uid().expect("a uid")
 }
 
 /// Creates an IPAddress of the pool, as another program would.
@@ -169,4 +201,34 @@ fn an_absent_or_zero_length_is_the_default() {
     let mut without_spec = json!({ "metadata": {} });
     fill_in_length(&mut without_spec);
     assert_eq!(without_spec.get("spec").unwrap_or(&Value::Null), &Value::Null);
+}
+
+/// An unknown caller costs one request and learns nothing, whatever is in use.
+#[tokio::test]
+async fn a_review_that_does_not_know_the_pool_is_answered_without_a_list() {
+    let api = ManagementApi::start();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (server, noted) = (api.server().clone(), Arc::clone(&asked));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        noted.lock().push(request.uri().path().to_owned());
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.handle(request.map(axum::body::Body::new)).await) }
+    });
+    let client = Client::new(service, NAMESPACE);
+    let kind = PoolKind::InClusterIPPool;
+    let resource = ApiResource::erase::<InClusterIPPool>(&());
+    let known = existing(&api, kind, &resource).await;
+    use_address(&api, NAMESPACE, kind, "10.0.0.10", 24).await;
+    for (name, uid, expected) in [
+        ("pool", Some(known.as_str()), Ok(true)),
+        ("pool", Some("another"), Err(())),
+        ("pool", None, Err(())),
+        ("absent", Some(known.as_str()), Err(())),
+    ] {
+        let (resource, namespace) = (resource.clone(), Some(NAMESPACE.to_owned()));
+        let in_use = InUse { client: client.clone(), kind, resource, namespace, name: name.to_owned() };
+        assert_eq!(in_use.any(uid).await.map_err(drop), expected, "{name} {uid:?}");
+        let lists = take(&mut *asked.lock()).iter().filter(|path| path.ends_with("/ipaddresses")).count();
+        assert_eq!(lists, usize::from(expected.is_ok()), "{name} {uid:?}");
+    }
 }
