@@ -29,6 +29,7 @@ mod logging;
 mod manager;
 mod output;
 mod process;
+mod published;
 #[cfg(test)]
 mod reference;
 mod runtime;
