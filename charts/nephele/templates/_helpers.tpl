@@ -65,6 +65,18 @@ names with `global`. IPAddresses are also read in all namespaces, because those 
 {{- dict "inside" $inside "without" $without | toYaml -}}
 {{- end -}}
 
+{{/* Rules without those for reviews of callers, which only diagnostics with authentication need. */}}
+{{- define "nephele.withoutReviews" -}}
+{{- $kept := list -}}
+{{- range . -}}
+{{- $groups := default list .apiGroups -}}
+{{- if not (or (has "authentication.k8s.io" $groups) (has "authorization.k8s.io" $groups)) -}}
+{{- $kept = append $kept . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "rules" $kept | toYaml -}}
+{{- end -}}
+
 {{- define "nephele.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (printf "%s-manager" (include "nephele.fullname" .)) .Values.serviceAccount.name -}}

@@ -18,6 +18,8 @@ mod doctor;
 mod embedded;
 mod exit;
 mod fault;
+#[cfg(test)]
+mod forwarding_api;
 mod image;
 mod inspect;
 mod install;
@@ -29,6 +31,8 @@ mod logging;
 mod manager;
 mod output;
 mod process;
+mod provider;
+mod published;
 #[cfg(test)]
 mod reference;
 mod runtime;

@@ -10,7 +10,7 @@
 //! was sent. Candidates wait for the lease duration, which is longer and starts later. So every request of a former
 //! holder has arrived before another process leads.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -38,6 +38,8 @@ pub struct LeaseSettings {
     pub renew_deadline: Duration,
     /// The time between two attempts to take or renew the lease.
     pub retry_period: Duration,
+    /// What the holder publishes about itself, as annotations of the lease: each of its writes has them.
+    pub published: BTreeMap<String, String>,
 }
 
 /// Why this process does not lead any more.
@@ -233,7 +235,7 @@ impl Candidate {
 
     async fn renewed(&self, held: &Lease) -> Result<Renewal, kube::Error> {
         let mut next = held.clone();
-        next.spec.get_or_insert_default().renew_time = Some(MicroTime((self.clock)()));
+        self.renew(&mut next, MicroTime((self.clock)()));
         if let Some(lease) = self.write(next).await? {
             return Ok(Renewal::Renewed(Box::new(lease)));
         }
@@ -250,7 +252,7 @@ impl Candidate {
             return Ok(Renewal::Taken { holder });
         }
         let mut next = current;
-        next.spec.get_or_insert_default().renew_time = Some(MicroTime((self.clock)()));
+        self.renew(&mut next, MicroTime((self.clock)()));
         let written = self.api.replace(&self.settings.name, &PostParams::default(), &next).await?;
         Ok(Renewal::Renewed(Box::new(written)))
     }
@@ -266,8 +268,16 @@ impl Candidate {
         spec.holder_identity = Some(self.settings.identity.clone());
         spec.lease_duration_seconds =
             Some(i32::try_from(self.settings.lease_duration.as_secs()).unwrap_or(i32::MAX).max(1));
-        spec.renew_time = Some(now);
+        self.renew(&mut lease, now);
         lease
+    }
+
+    fn renew(&self, lease: &mut Lease, now: MicroTime) {
+        lease.spec.get_or_insert_default().renew_time = Some(now);
+        if !self.settings.published.is_empty() {
+            let published = self.settings.published.clone();
+            lease.metadata.annotations.get_or_insert_default().extend(published);
+        }
     }
 
     async fn create(&self) -> Result<Option<Lease>, kube::Error> {

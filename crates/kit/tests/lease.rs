@@ -75,6 +75,10 @@ impl LeaseApi {
         self.lease.lock().as_ref().map_or(Value::Null, |lease| lease["spec"][field].clone())
     }
 
+    fn annotations(&self) -> Value {
+        self.lease.lock().as_ref().map_or(Value::Null, |lease| lease["metadata"]["annotations"].clone())
+    }
+
     /// Writes without checking the version.
     fn overwrite(&self, change: impl FnOnce(&mut Value)) {
         let mut lease = self.lease.lock();
@@ -101,6 +105,7 @@ fn settings(identity: &str) -> LeaseSettings {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
+        published: [("certificate".to_owned(), format!("of {identity}"))].into(),
     }
 }
 
@@ -123,6 +128,15 @@ async fn a_free_lease_is_taken_renewed_and_given_back() {
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
     assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseTransitions")), (Value::Null, json!(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_shows_what_its_holder_publishes_and_nothing_of_the_one_before() {
+    let leases = LeaseApi::default();
+    drop(lead(&leases, "a").await);
+    assert_eq!(leases.annotations(), json!({ "certificate": "of a" }));
+    drop(lead(&leases, "b").await);
+    assert_eq!(leases.annotations(), json!({ "certificate": "of b" }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,6 +220,7 @@ async fn a_lease_that_somebody_annotated_is_kept() {
     let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));
     leases.overwrite(|lease| lease["metadata"]["annotations"] = json!({ "note": "mine" }));
     sleep(Duration::from_mins(1)).await;
+    assert_eq!(leases.annotations(), json!({ "note": "mine", "certificate": "of a" }));
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
     assert_eq!(leases.spec("holderIdentity"), Value::Null);

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     net::{AddrParseError, IpAddr},
     num::NonZeroU16,
     ops::RangeInclusive,
@@ -217,6 +218,7 @@ impl Config {
             lease_duration,
             renew_deadline,
             retry_period,
+            published: BTreeMap::new(),
         };
         let concurrency = |flag, of_kind: Option<u16>, default| {
             at_least_one(flag, of_kind.or(max_concurrent_reconciles).unwrap_or(default))

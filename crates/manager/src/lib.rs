@@ -36,12 +36,15 @@ mod throttle;
 mod webhooks;
 
 pub use address::{AddressError, ListenAddress};
-pub use admin::{certificate::CertificateError, diagnostics::Verbosity};
+pub use admin::{
+    certificate::{CertificateError, fingerprint},
+    diagnostics::Verbosity,
+};
 pub use client::{Clients, ConnectError, connect};
 pub use client_authorities::ClientAuthoritiesError;
 pub use config::{Config, ConfigError};
 pub use feature_gates::FeatureGateError;
-pub use manager::{BuildError, Manager, RunError};
+pub use manager::{BuildError, DIAGNOSTICS_AUDIENCE, DIAGNOSTICS_CERTIFICATE, Manager, RunError};
 pub use options::{LEADER_ELECTION_ID, Options, go_bool};
 pub use roles::{Roles, RolesError};
 pub use runtime_extension::RuntimeExtensionError;

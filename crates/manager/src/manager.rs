@@ -43,6 +43,13 @@ use crate::{
     webhooks::{TASKS as WEBHOOK_TASKS, Webhooks},
 };
 
+/// The annotation of the leader's lease with the fingerprint of its diagnostics' certificate. Commands get it from the
+/// object that names the leader, and the manager may write that object anyway.
+pub const DIAGNOSTICS_CERTIFICATE: &str = "nephele.dev/diagnostics-certificate";
+/// The audience of tokens for `/journal` and `/checkpoint`: what one is sent to can use it for nothing else, and a token
+/// for something else does not open these.
+pub const DIAGNOSTICS_AUDIENCE: &str = "diagnostics.nephele.dev";
+
 /// How long all parts together may take to stop. Kubernetes kills the pod after ten seconds
 /// (`terminationGracePeriodSeconds` of Cluster API's managers).
 const DRAIN_MAX: Duration = Duration::from_secs(8);
@@ -146,7 +153,7 @@ impl Manager {
     /// # Errors
     ///
     /// When an address cannot be listened on, or the registry has metrics of the manager's names.
-    pub fn build_with(config: Config, clients: Clients, registry: Registry) -> Result<Self, BuildError> {
+    pub fn build_with(mut config: Config, clients: Clients, registry: Registry) -> Result<Self, BuildError> {
         let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
         let ipam_metrics =
             nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
@@ -160,10 +167,13 @@ impl Manager {
         }
         let clock = wall_clock();
         let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
-        let diagnostics_tls = secured
+        let certificate = secured
             .then(|| self_signed(clock(), &config.tls))
             .transpose()
             .map_err(BuildError::Certificate)?;
+        if let (Some(lease), Some(certificate)) = (&mut config.lease, &certificate) {
+            lease.published.insert(DIAGNOSTICS_CERTIFICATE.to_owned(), certificate.fingerprint.clone());
+        }
         let webhooks = webhooks(&config, &registry, &readiness)?;
         let client = core_version::speaking(requests.own(clients.work.clone()));
         let hooks_client = core_version::speaking(requests.for_callers(clients.hooks));
@@ -173,7 +183,7 @@ impl Manager {
             runtime_extension,
             health: listen("health", config.health.as_ref())?,
             diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
-            diagnostics_tls,
+            diagnostics_tls: certificate.map(|certificate| certificate.tls),
             config,
             client,
             steps_client: core_version::speaking(requests.for_steps(clients.work)),
@@ -281,8 +291,11 @@ impl Manager {
             let router = match &tls {
                 Some(_) => {
                     let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
-                    let router = router.merge(debug).merge(self.cloud_routes());
-                    diagnostics::authorized(router, Reviews::new(self.reviews_client.clone()))
+                    let reviews = Reviews::new(self.reviews_client.clone());
+                    let usual = diagnostics::authorized(router.merge(debug), reviews.clone(), None);
+                    let ours =
+                        diagnostics::authorized(self.cloud_routes(), reviews, Some(DIAGNOSTICS_AUDIENCE));
+                    usual.merge(ours)
                 }
                 None => router,
             };

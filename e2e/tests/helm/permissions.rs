@@ -11,7 +11,7 @@ pub(crate) type Permission = (String, String, String);
 
 /// Permissions that are granted although no test needs them: verbs, resources, and the reason. A star matches any
 /// beginning or end.
-const UNUSED: [(&str, &str, &str); 13] = [
+const UNUSED: [(&str, &str, &str); 11] = [
     ("patch update get", "scenarios*", "the test runs no Scenario"),
     ("delete patch", "faults", "nobody changes the Faults of the ClusterFault, and its selector stays"),
     ("update", "*/finalizers", "an admission plugin checks it for owners; it is not requested"),
@@ -19,8 +19,6 @@ const UNUSED: [(&str, &str, &str); 13] = [
     ("update", "ipaddressclaims", "as above"),
     ("update", "*pools/status", "as above"),
     ("update patch", "ipaddresses", "as above; IPAddresses that somebody else created are patched"),
-    ("create", "tokenreviews", "metrics are served to everyone here"),
-    ("create", "subjectaccessreviews", "as above"),
     ("update", "secrets", "certificates are renewed after months"),
     ("create patch", "events", "for failures, which do not happen here"),
     ("get", "namespaces", "to match the namespace selectors of extensions that answer"),

@@ -11,7 +11,7 @@ use clap::Args;
 use nephele_checkpoint::{Checkpoint, Restore, RestoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::workloads::with_manager;
+use super::workloads::{ManagerArgs, with_manager};
 use crate::access::TargetArgs;
 use crate::exit::{Exit, Problem};
 use crate::output::print;
@@ -32,9 +32,8 @@ pub(crate) struct RestoreArgs {
     /// Remove what is in the namespaces of the checkpoint. Without it, the command refuses if there is something.
     #[arg(long)]
     replace: bool,
-    /// A token that may put /checkpoint [default: that of an account which the command creates and removes]
-    #[arg(long)]
-    token: Option<String>,
+    #[command(flatten)]
+    manager: ManagerArgs,
     /// How long it may take until everything is removed.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
@@ -47,7 +46,7 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
         Checkpoint::read(BufReader::new(file)).with_context(|| format!("failed to read {path}"))?;
     let client = &args.target.open().await?.client;
     let (time_limit, replace) = (args.time_limit, args.replace);
-    let restored = with_manager(client, args.token, time_limit, &shutdown, async |workloads| {
+    let restored = with_manager(client, &args.manager, time_limit, &shutdown, async |workloads| {
         let report = |step: &str| eprintln!("{step}");
         let restore = Restore { client, workloads, replace, time_limit, report: &report };
         match restore.run(checkpoint).await {

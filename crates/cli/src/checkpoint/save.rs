@@ -16,7 +16,7 @@ use kube::{Api, Client, ResourceExt as _};
 use nephele_checkpoint::Checkpoint;
 use tokio_util::sync::CancellationToken;
 
-use super::workloads::with_manager;
+use super::workloads::{ManagerArgs, with_manager};
 use crate::access::AccessArgs;
 use crate::exit::Problem;
 use crate::output::print;
@@ -39,9 +39,8 @@ pub(crate) struct SaveArgs {
     /// Save the clusters of all namespaces.
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// A token that may get /checkpoint [default: that of an account which the command creates and removes]
-    #[arg(long)]
-    token: Option<String>,
+    #[command(flatten)]
+    manager: ManagerArgs,
 }
 
 pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
@@ -51,7 +50,7 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
         false => vec![access.namespace.clone()],
     };
     let client = &access.client;
-    let checkpoint = with_manager(client, args.token, TIME_LIMIT, &shutdown, async |workloads| {
+    let checkpoint = with_manager(client, &args.manager, TIME_LIMIT, &shutdown, async |workloads| {
         let version = nephele_manager::version();
         let saved = nephele_checkpoint::save(client, workloads, &namespaces, Timestamp::now(), version).await;
         saved.map_err(Into::into)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Args;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
@@ -12,12 +13,22 @@ use nephele_checkpoint::Workloads;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::diagnostics::{AccountFor, Ask, Manager};
+use crate::diagnostics::{AccountFor, Ask, Manager, TokenArgs};
+use crate::provider::ProviderArgs;
 
 /// The label of the account.
 const LABEL: &str = "nephele.dev/checkpoint";
 const ABOUT: &str = "the objects of workload clusters";
 const PATH: &str = "/checkpoint";
+
+/// Flags that say which manager is asked, and as whom.
+#[derive(Debug, Args)]
+pub(super) struct ManagerArgs {
+    #[command(flatten)]
+    provider: ProviderArgs,
+    #[command(flatten)]
+    token: TokenArgs,
+}
 
 /// Asks the manager.
 pub(super) struct OfManager(Manager);
@@ -73,7 +84,7 @@ impl Workloads for OfManager {
 /// Does something with the manager, as an account that may use its `/checkpoint` and nothing else.
 pub(super) async fn with_manager<T>(
     client: &Client,
-    token: Option<String>,
+    manager: &ManagerArgs,
     time_limit: Duration,
     shutdown: &CancellationToken,
     act: impl AsyncFnOnce(&OfManager) -> anyhow::Result<T>,
@@ -86,7 +97,7 @@ pub(super) async fn with_manager<T>(
         verbs: &["get", "put", "delete"],
         time_limit,
     };
-    let workloads = OfManager(Manager::find(client, token, account).await?);
+    let workloads = OfManager(Manager::find(client, &manager.provider, &manager.token, account).await?);
     let done = shutdown.run_until_cancelled(act(&workloads)).await;
     let left = workloads.0.leave().await;
     let done = done.unwrap_or_else(|| Err(anyhow::anyhow!("interrupted")))?;

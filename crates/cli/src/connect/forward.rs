@@ -17,8 +17,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::plan::Backend;
-use super::target::{ManagerPod, Managers};
 use crate::exit::Problem;
+use crate::provider::{ManagerPod, Managers};
 
 /// Connections to all clusters. Each needs two sockets and each listener one, so that 256 connections to 400 clusters
 /// stay below 1,024 open files, where that is the limit. Each buffers 2 MiB at most.

@@ -1,9 +1,11 @@
 //! Kubeconfigs as text: that of a forwarded cluster, and the user's file with and without it. Pure.
 //!
-//! Files are handled as YAML values, so whatever else they contain stays. Each of our clusters has an extension, which
+//! The user's file is handled as YAML values, so whatever else it contains stays. Each of our clusters has an extension, which
 //! tells our entries from those of other programs.
 
 use serde_yaml_ng::{Mapping, Value};
+
+use crate::published::{Published, PublishedError};
 
 /// The extension of each cluster that we write.
 const EXTENSION: &str = "nephele.dev/connect";
@@ -14,6 +16,8 @@ const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("users", "user"), ("
 /// Why a kubeconfig cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KubeconfigError {
+    #[error("failed to use the kubeconfig of its Secret")]
+    Published(#[source] PublishedError),
     #[error("failed to read the YAML")]
     Yaml(#[source] serde_yaml_ng::Error),
     #[error("not a kubeconfig: {0}")]
@@ -29,27 +33,21 @@ pub(super) struct Entry {
     pub(super) name: String,
     server: String,
     cluster: Mapping,
-    user: Value,
+    user: Mapping,
 }
 
 impl Entry {
     /// The entry of a cluster with this kubeconfig, reached through a port of this machine.
     pub(super) fn new(kubeconfig: &str, name: &str, port: u16) -> Result<Self, KubeconfigError> {
-        let document: Value = serde_yaml_ng::from_str(kubeconfig).map_err(KubeconfigError::Yaml)?;
-        let current = document.get("current-context").and_then(Value::as_str);
-        let current = current.ok_or(KubeconfigError::Shape("it has no current-context"))?;
-        let context = find(&document, "contexts", "context", current)?;
-        let of = |kind| context.get(kind).and_then(Value::as_str).unwrap_or_default();
-        let cluster = find(&document, "clusters", "cluster", of("cluster"))?;
-        let mut cluster =
-            cluster.as_mapping().cloned().ok_or(KubeconfigError::Shape("its cluster is empty"))?;
-        let user = find(&document, "users", "user", of("user"))?.clone();
+        let published = Published::read(kubeconfig).map_err(KubeconfigError::Published)?;
         // The certificates of workload clusters are valid for this address.
         let server = format!("https://127.0.0.1:{port}");
-        cluster.insert("server".into(), server.as_str().into());
-        for of_the_endpoint in ["tls-server-name", "proxy-url"] {
-            cluster.remove(of_the_endpoint);
+        let mut cluster = mapping([("server", server.as_str().into())]);
+        if let Some(authority) = published.authority {
+            cluster.insert("certificate-authority-data".into(), authority.into());
         }
+        let credentials = published.credentials.into_iter();
+        let user = credentials.map(|(field, value)| (field.into(), value.into())).collect();
         Ok(Self { name: name.to_owned(), server, cluster, user })
     }
 
@@ -80,7 +78,7 @@ impl Entry {
         cluster.insert("extensions".into(), vec![Value::from(extension)].into());
         let context = mapping([("cluster", self.name.as_str().into()), ("user", self.name.as_str().into())]);
         for ((list, kind), value) in
-            LISTS.into_iter().zip([cluster.into(), self.user.clone(), context.into()])
+            LISTS.into_iter().zip([cluster.into(), self.user.clone().into(), context.into()])
         {
             let entry = mapping([("name", self.name.as_str().into()), (kind, value)]);
             let list = document.entry(list.into()).or_insert(Value::Null);
@@ -158,11 +156,6 @@ fn remove(document: &mut Mapping, name: &str) {
 fn lookup<'a>(document: &'a Mapping, list: &str, name: &str) -> Option<&'a Value> {
     let list = document.get(list)?.as_sequence()?;
     list.iter().find(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
-}
-
-fn find<'a>(document: &'a Value, list: &str, kind: &str, name: &str) -> Result<&'a Value, KubeconfigError> {
-    let found = document.as_mapping().and_then(|document| lookup(document, list, name)?.get(kind));
-    found.ok_or(KubeconfigError::Shape("its current context names a cluster or user that it does not have"))
 }
 
 fn empty() -> Mapping {

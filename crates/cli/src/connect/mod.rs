@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  Clusters ──watch──▶ clusters ──▶ plan ──▶ session ──▶ forward: a port, and a stream to the pod per connection
-//!  Pods, Leases ─────▶ pods ──▶ target: which pod ─────────┘ │
+//!  Pods, Leases ─────▶ pods ──▶ Managers: which pod ───────┘ │
 //!  Secrets ──────────▶ kubeconfig: rewritten, merged ◀───────┘──▶ files
 //! ```
 //!
-//! `plan`, `target` and `kubeconfig` decide and are pure.
+//! `plan`, `Managers` and `kubeconfig` decide and are pure.
 
 mod clusters;
 mod files;
@@ -16,7 +16,6 @@ mod lines;
 mod plan;
 mod pods;
 mod session;
-mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,6 +27,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessArgs;
+use crate::provider::{self, NamespaceArgs};
 
 use clusters::Clusters;
 use files::Destination;
@@ -47,9 +47,8 @@ pub(crate) struct ConnectArgs {
     all: bool,
     #[command(flatten)]
     access: AccessArgs,
-    /// Namespace of the manager's pods [default: all namespaces]
-    #[arg(long, value_name = "NAMESPACE")]
-    manager_namespace: Option<String>,
+    #[command(flatten)]
+    provider: NamespaceArgs,
     /// Where to write a kubeconfig for each cluster, as NAMESPACE-NAME.kubeconfig.
     #[arg(long, value_name = "FOLDER", default_value = "nephele-kubeconfigs", conflicts_with = "merge")]
     folder: PathBuf,
@@ -81,7 +80,8 @@ async fn prepare(args: ConnectArgs) -> anyhow::Result<(Session, Clusters)> {
     let access = args.access.open().await?;
     let (selection, namespaces) = args.selection(&access.namespace);
     let clusters = Clusters::watch(&access, &namespaces).await?;
-    let (managers, pods) = pods::follow(&access.client, args.manager_namespace.as_deref()).await?;
+    let namespace = provider::namespace(&access.client, &args.provider).await?;
+    let (managers, pods) = pods::follow(&access.client, &namespace).await?;
     let session = Session {
         forwarder: Forwarder::new(access.client.clone(), managers),
         pods,

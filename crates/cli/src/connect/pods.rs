@@ -14,33 +14,23 @@ use tokio::sync::watch as latest;
 use tokio::task::JoinHandle;
 use tokio::time::interval;
 
-use super::target::{LeaseId, ManagerPod, Managers};
-use crate::diagnostics::MANAGER_PODS;
 use crate::exit::{Exit, Problem};
+use crate::provider::{LeaseId, MANAGER_PODS, ManagerPod, Managers, no_pod};
 
 /// How often leases are read for which several pods compete. A manager renews its lease as often.
 const LEASES_EVERY: Duration = Duration::from_secs(2);
 
-/// Follows the manager's pods in a namespace, or in all, until the task is aborted.
+/// Follows the manager's pods in its namespace until the task is aborted.
 pub(super) async fn follow(
     client: &Client,
-    namespace: Option<&str>,
+    namespace: &str,
 ) -> anyhow::Result<(latest::Receiver<Managers>, JoinHandle<()>)> {
-    let (api, place) = match namespace {
-        Some(namespace) => {
-            (Api::<Pod>::namespaced(client.clone(), namespace), format!("namespace {namespace}"))
-        }
-        None => (Api::all(client.clone()), "all namespaces".to_owned()),
-    };
-    let permission = format!("list pods in {place} (or set --manager-namespace)");
+    let api = Api::<Pod>::namespaced(client.clone(), namespace);
+    let permission = format!("list pods in namespace {namespace}");
     let listed = api.list(&ListParams::default().labels(MANAGER_PODS)).await;
     let listed = listed.map_err(|error| Problem::request("find the manager's pod", &permission, error))?;
     if listed.items.is_empty() {
-        let message = format!(
-            "found no pod of Nephele's manager in {place}; is the infrastructure provider installed in this cluster? \
-             Its pods have the labels {MANAGER_PODS}"
-        );
-        return Err(Problem::new(Exit::NotFound, message).into());
+        return Err(Problem::new(Exit::NotFound, no_pod(namespace)).into());
     }
     let pods = listed.items.iter().map(ManagerPod::of).collect();
     let managers = Managers { pods, holders: BTreeMap::new() };

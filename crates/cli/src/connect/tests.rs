@@ -1,8 +1,6 @@
 //! `nephele connect` against a management API on a socket, whose pods are processes of the test: each answers a line
 //! with its name and the line.
 
-mod management;
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::exit::{Exit, Problem};
-use management::Management;
+use crate::forwarding_api::Management;
 
 #[derive(Debug, Parser)]
 struct Only {
@@ -154,7 +152,11 @@ async fn all_clusters_are_followed_as_they_come_and_go() {
 async fn failures_say_what_to_do() {
     let management = Management::start().await;
     let (exit, message) = failure(&management, &["demo"]).await;
-    assert_eq!((exit, message.contains("no pod of Nephele's manager")), (Exit::NotFound, true), "{message}");
+    assert_eq!(
+        (exit, message.contains("no running pod of Nephele's manager")),
+        (Exit::NotFound, true),
+        "{message}"
+    );
 
     management.pod("a", "Running").await;
     let (exit, message) = failure(&management, &["team/demo"]).await;

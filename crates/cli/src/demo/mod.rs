@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use crate::published::Published;
 use progress::Progress;
 use screen::Screen;
 
@@ -120,6 +121,8 @@ async fn write_kubeconfigs(folder: &Folder, client: &Client) -> anyhow::Result<V
         let value = secret.data.as_ref().and_then(|data| data.get("value"));
         let value = value.with_context(|| format!("failed to find a kubeconfig in Secret {name}"))?;
         let text = String::from_utf8_lossy(&value.0);
+        Published::read_whole(&text)
+            .with_context(|| format!("failed to use the kubeconfig of Secret {name}"))?;
         let path = folder.write(&format!("{}.kubeconfig", cluster.name), &text)?;
         written.push((cluster.name, path));
     }

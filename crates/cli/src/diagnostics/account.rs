@@ -11,8 +11,6 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-/// The namespace of the account. It exists in every cluster.
-const NAMESPACE: &str = "default";
 /// A token is valid for longer than the run, and at least for the shortest time that Kubernetes allows.
 const LONGER: Duration = Duration::from_secs(600);
 
@@ -34,18 +32,30 @@ pub(crate) struct AccountFor<'a> {
 /// The account, with a token.
 pub(crate) struct Account {
     client: Client,
+    namespace: String,
     name: String,
     pub(crate) token: String,
 }
 
 impl Account {
-    /// Creates it.
+    /// Creates it in a namespace, with a token for an audience, or for the API server if there is none. Whoever may edit a
+    /// namespace gets tokens of the accounts there, so it has to be the manager's.
     ///
     /// # Errors
     /// When a request fails. What was created until then is removed.
-    pub(crate) async fn create(client: &Client, wanted: AccountFor<'_>) -> anyhow::Result<Self> {
-        let mut account = Self { client: client.clone(), name: wanted.name.clone(), token: String::new() };
-        match account.open(&wanted).await {
+    pub(crate) async fn create(
+        client: &Client,
+        namespace: &str,
+        audience: Option<&str>,
+        wanted: AccountFor<'_>,
+    ) -> anyhow::Result<Self> {
+        let mut account = Self {
+            client: client.clone(),
+            namespace: namespace.to_owned(),
+            name: wanted.name.clone(),
+            token: String::new(),
+        };
+        match account.open(audience, &wanted).await {
             Ok(token) => {
                 account.token = token;
                 Ok(account)
@@ -57,8 +67,8 @@ impl Account {
         }
     }
 
-    async fn open(&self, wanted: &AccountFor<'_>) -> anyhow::Result<String> {
-        let Self { client, name, .. } = self;
+    async fn open(&self, audience: Option<&str>, wanted: &AccountFor<'_>) -> anyhow::Result<String> {
+        let Self { client, namespace, name, .. } = self;
         let AccountFor { label: (label, value), path, verbs, time_limit, .. } = wanted;
         let metadata = json!({"name": name, "labels": {*label: value}});
         let role: ClusterRole = serde_json::from_value(json!({
@@ -67,7 +77,7 @@ impl Account {
         let binding: ClusterRoleBinding = serde_json::from_value(json!({
             "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": name}],
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
         }))?;
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata}))?;
         let params = PostParams::default();
@@ -76,7 +86,8 @@ impl Account {
         Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what.clone())?;
         Api::all(client.clone()).create(&params, &binding).await.map_err(answer).context(what)?;
         let seconds = i64::try_from((*time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
-        let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
+        let audiences = audience.map(|audience| vec![audience.to_owned()]);
+        let spec = TokenRequestSpec { audiences, expiration_seconds: Some(seconds), bound_object_ref: None };
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let token = self.accounts().create_token_request(name, &params, &request).await;
         let token = token.map_err(answer).context("failed to request a token")?;
@@ -84,7 +95,7 @@ impl Account {
     }
 
     fn accounts(&self) -> Api<ServiceAccount> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// Removes it, and with it the token.

@@ -1,21 +1,22 @@
 //! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`.
 
+use std::io::Read as _;
+use std::path::PathBuf;
+
 use anyhow::{Context as _, bail};
+use clap::Args;
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
+use nephele_manager::DIAGNOSTICS_AUDIENCE;
 
-use super::MANAGER_PODS;
 use super::account::{Account, AccountFor};
 use super::request::{Answer, Diagnostics};
 use super::targets::{Target, targets};
 use crate::embedded::GIT_VERSION;
 use crate::exit::{Exit, Problem};
+use crate::provider::{self, ProviderArgs};
 
-/// The most replicas of the manager that are asked.
-const PODS_MAX: usize = 16;
 /// The longest answer that says why a request is refused.
 const REASON_MAX: usize = 4 * 1024;
 
@@ -30,22 +31,56 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
 }
 
+/// The flag with a token. Command lines are no place for it: every process of the machine can read them.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TokenArgs {
+    /// File with a token for the audience diagnostics.nephele.dev, or - for the standard input [default: that of an
+    /// account which the command creates and removes]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    fn read(&self) -> anyhow::Result<Option<String>> {
+        let Some(file) = &self.token_file else { return Ok(None) };
+        let mut text = String::new();
+        let read = match file.as_os_str() == "-" {
+            true => std::io::stdin().read_to_string(&mut text).map(drop),
+            false => std::fs::read_to_string(file).map(|content| text = content),
+        };
+        read.with_context(|| format!("failed to read the token in {}", file.display()))?;
+        let token = text.trim();
+        anyhow::ensure!(!token.is_empty(), "there is no token in {}", file.display());
+        Ok(Some(token.to_owned()))
+    }
+}
+
 /// How to reach the manager.
 pub(crate) enum Manager {
     /// Its routes are those of the management API.
     InProcess(Client),
-    /// Port-forwards to its pods.
-    InPods { diagnostics: Diagnostics, pods: Vec<Target>, account: Option<Account> },
+    /// A port-forward to its pod.
+    InPod(Box<InPod>),
+}
+
+/// A manager in a pod of its namespace.
+pub(crate) struct InPod {
+    diagnostics: Diagnostics,
+    namespace: String,
+    /// Whether the only pod is trusted where none leads.
+    insecure: bool,
+    account: Option<Account>,
 }
 
 impl Manager {
     /// Finds the manager of a management cluster. Without a token, creates an account for it.
     ///
     /// # Errors
-    /// When the management cluster does not answer, has no manager, or refuses the account.
+    /// When the management cluster does not answer, has no manager that leads, or refuses the account.
     pub(crate) async fn find(
         client: &Client,
-        token: Option<String>,
+        provider: &ProviderArgs,
+        token: &TokenArgs,
         account: AccountFor<'_>,
     ) -> anyhow::Result<Self> {
         let version = client.apiserver_version().await;
@@ -55,15 +90,20 @@ impl Manager {
         if version.git_version == GIT_VERSION {
             return Ok(Self::InProcess(client.clone()));
         }
-        let pods = pods(client).await?;
-        let (token, account) = match token {
+        let insecure = provider.insecure_manager;
+        let namespace = provider::namespace(client, &provider.namespace).await?;
+        // Without a manager, no account is needed.
+        leader(client, &namespace, insecure).await?;
+        let (token, account) = match token.read()? {
             Some(token) => (token, None),
             None => {
-                let account = Account::create(client, account).await?;
+                let audience = Some(DIAGNOSTICS_AUDIENCE);
+                let account = Account::create(client, &namespace, audience, account).await?;
                 (account.token.clone(), Some(account))
             }
         };
-        Ok(Self::InPods { diagnostics: Diagnostics::new(client.clone(), token)?, pods, account })
+        let diagnostics = Diagnostics::new(client.clone(), token)?;
+        Ok(Self::InPod(Box::new(InPod { diagnostics, namespace, insecure, account })))
     }
 
     /// Removes the account, if one was created.
@@ -72,8 +112,11 @@ impl Manager {
     /// When a part of it is left.
     pub(crate) async fn leave(&self) -> anyhow::Result<()> {
         match self {
-            Self::InPods { account: Some(account), .. } => account.remove().await,
-            Self::InPods { account: None, .. } | Self::InProcess(_) => Ok(()),
+            Self::InPod(manager) => match &manager.account {
+                Some(account) => account.remove().await,
+                None => Ok(()),
+            },
+            Self::InProcess(_) => Ok(()),
         }
     }
 
@@ -83,39 +126,48 @@ impl Manager {
     /// When no manager runs it, or the caller may not ask.
     pub(crate) async fn ask(&self, ask: &Ask) -> anyhow::Result<Answer> {
         let about = ask.about;
-        let (diagnostics, pods) = match self {
+        let (diagnostics, namespace, insecure) = match self {
             Self::InProcess(client) => {
                 return in_process(client, ask).await.with_context(|| format!("failed to ask for {about}"));
             }
-            Self::InPods { diagnostics, pods, .. } => (diagnostics, pods),
+            Self::InPod(manager) => (&manager.diagnostics, &manager.namespace, manager.insecure),
         };
-        let mut reason = String::new();
-        for pod in pods {
-            let answer = diagnostics.send(pod, ask.method.clone(), &ask.path, ask.body.clone()).await;
-            let answer = answer.with_context(|| format!("failed to ask {} for {about}", pod.pod))?;
-            match answer.status {
-                StatusCode::SERVICE_UNAVAILABLE => {
-                    reason = format!("{}: {}", pod.pod, answer.text(REASON_MAX).await?.trim());
-                }
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                    let verb = ask.method.as_str().to_lowercase();
-                    let path = ask.path.split('?').next().unwrap_or_default();
-                    let message = format!(
-                        "failed to ask {} for {about}: {}; the token needs the permission to {verb} {path}",
-                        pod.pod, answer.status
-                    );
-                    return Err(Problem::new(Exit::Forbidden, message).into());
-                }
-                StatusCode::NOT_FOUND => bail!(
-                    "failed to ask {} for {about}: {}; the manager serves it only when its diagnostics ask for a token",
-                    pod.pod,
-                    answer.status
-                ),
-                _ => return Ok(answer),
+        // Another one may lead by now.
+        let target = leader(diagnostics.client(), namespace, insecure).await?;
+        let answer = diagnostics.send(&target, ask.method.clone(), &ask.path, ask.body.clone()).await;
+        let answer = answer.with_context(|| format!("failed to ask {} for {about}", target.pod))?;
+        match answer.status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                let reason = answer.text(REASON_MAX).await?;
+                bail!("failed to ask for {about}: {}: {}", target.pod, reason.trim())
             }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let verb = ask.method.as_str().to_lowercase();
+                let path = ask.path.split('?').next().unwrap_or_default();
+                let message = format!(
+                    "failed to ask {} for {about}: {}; the token needs the audience {DIAGNOSTICS_AUDIENCE} and the \
+                     permission to {verb} {path}",
+                    target.pod, answer.status
+                );
+                Err(Problem::new(Exit::Forbidden, message).into())
+            }
+            StatusCode::NOT_FOUND => bail!(
+                "failed to ask {} for {about}: {}; the manager serves it only when its diagnostics ask for a token",
+                target.pod,
+                answer.status
+            ),
+            _ => Ok(answer),
         }
-        bail!("failed to ask for {about}: {reason}")
     }
+}
+
+/// The diagnostics of the pod that leads. Its own arguments say on which port they are; whether they are secure is not
+/// for the pod to say.
+async fn leader(client: &Client, namespace: &str, insecure: bool) -> anyhow::Result<Target> {
+    let leader = provider::leader(client, namespace, insecure).await?;
+    let found = targets(std::slice::from_ref(&leader.pod), 1).into_iter().next();
+    let found = found.context("the manager serves no diagnostics: --diagnostics-address turns them off")?;
+    Ok(Target { is_tls: true, certificate: leader.certificate, ..found })
 }
 
 impl Answer {
@@ -138,20 +190,4 @@ async fn in_process(client: &Client, ask: &Ask) -> anyhow::Result<Answer> {
         request.body(kube::client::Body::from(ask.body.clone())).context("failed to make a request")?;
     let answer = client.send(request).await.context("the management API does not answer")?;
     Ok(Answer::of(answer))
-}
-
-/// The running pods of the manager.
-async fn pods(client: &Client) -> anyhow::Result<Vec<Target>> {
-    let listed = Api::<Pod>::all(client.clone()).list(&ListParams::default().labels(MANAGER_PODS)).await;
-    let listed = listed
-        .map_err(|error| Problem::request("find the manager's pod", "list pods in all namespaces", error))?;
-    let pods = targets(&listed.items, PODS_MAX);
-    if pods.is_empty() {
-        let message = format!(
-            "found no running pod of Nephele's manager; is the infrastructure provider installed in this cluster? \
-             Its pods have the labels {MANAGER_PODS}"
-        );
-        return Err(Problem::new(Exit::NotFound, message).into());
-    }
-    Ok(pods)
 }

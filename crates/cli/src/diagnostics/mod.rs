@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  pods ──targets (pure)──▶ request, through port-forward ──▶ answer
-//!                             ▲ token of an account for this run, which may read one path and nothing else
+//!                             ▲ token of an account for this run, which may use one path and nothing else
 //! ```
 
 mod account;
@@ -10,11 +10,10 @@ mod manager;
 mod request;
 mod targets;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use account::{Account, AccountFor};
-pub(crate) use manager::{Ask, Manager};
+pub(crate) use manager::{Ask, Manager, TokenArgs};
 pub(crate) use request::Diagnostics;
 pub(crate) use targets::{Target, targets};
-
-/// The labels of the manager's pods, however it was installed.
-pub(crate) const MANAGER_PODS: &str =
-    "cluster.x-k8s.io/provider=infrastructure-in-memory,control-plane=controller-manager";

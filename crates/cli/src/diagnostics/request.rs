@@ -24,7 +24,7 @@ pub(crate) struct Diagnostics {
     client: Client,
     /// Of an account that may read the path; empty for none.
     token: String,
-    tls: TlsConnector,
+    provider: Arc<CryptoProvider>,
 }
 
 /// The answer of a controller.
@@ -59,7 +59,9 @@ impl Diagnostics {
     /// # Errors
     /// When TLS cannot be set up.
     pub(crate) fn new(client: Client, token: String) -> anyhow::Result<Self> {
-        Ok(Self { client, token, tls: tls()? })
+        let provider =
+            CryptoProvider::get_default().context("no cryptography provider is installed")?.clone();
+        Ok(Self { client, token, provider })
     }
 
     /// The client of the API server.
@@ -80,7 +82,8 @@ impl Diagnostics {
         self.send(target, Method::GET, path, Bytes::new()).await
     }
 
-    /// Sends a request to a controller, on a connection of its own that ends with the answer.
+    /// Sends a request to a controller, on a connection of its own that ends with the answer. The token is sent over TLS
+    /// alone, and the request is sent only if the certificate is the target's.
     ///
     /// # Errors
     /// When the controller cannot be reached.
@@ -92,7 +95,7 @@ impl Diagnostics {
         body: Bytes,
     ) -> anyhow::Result<Answer> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
-        if !self.token.is_empty() {
+        if target.is_tls && !self.token.is_empty() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
         }
         let request = request.body(Full::new(body)).context("failed to make a request")?;
@@ -104,7 +107,7 @@ impl Diagnostics {
             return send(stream, request).await;
         }
         let name = ServerName::try_from("localhost").context("failed to name the server")?;
-        let stream = self.tls.connect(name, stream).await;
+        let stream = tls(&self.provider, target.certificate.clone())?.connect(name, stream).await;
         send(stream.context("failed to connect to its diagnostics")?, request).await
     }
 }
@@ -121,33 +124,42 @@ async fn send(
     Ok(Answer::of(answer))
 }
 
-/// Connects to the controllers that serve their diagnostics over TLS.
-fn tls() -> anyhow::Result<TlsConnector> {
-    let provider = CryptoProvider::get_default().context("no cryptography provider is installed")?.clone();
+/// Connects to controllers that serve their diagnostics over TLS.
+fn tls(provider: &Arc<CryptoProvider>, certificate: Option<String>) -> anyhow::Result<TlsConnector> {
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let verifier = Published { certificate, provider: provider.clone() };
     let config = builder
         .context("failed to set up TLS")?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Accepts the certificates that controllers sign themselves at start. Nobody else knows them; the API server leads the
-/// connection to the pod, and the token that is sent there may only read one path.
+/// Controllers sign their certificates themselves at start. Accepts the one of which the fingerprint was published. Of
+/// Cluster API's controllers nobody knows one: the API server leads the connection to the pod, and the token that is sent
+/// there may only read metrics.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct Published {
+    certificate: Option<String>,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for Published {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        match &self.certificate {
+            Some(published) if *published != nephele_manager::fingerprint(end_entity) => Err(Error::General(
+                "the certificate is not the one that the manager publishes in its lease".to_owned(),
+            )),
+            _ => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -156,7 +168,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -166,11 +178,11 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

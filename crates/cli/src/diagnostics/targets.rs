@@ -20,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) port: u16,
     /// HTTPS for clients with a token, as is usual, or HTTP for everyone.
     pub(crate) is_tls: bool,
+    /// The fingerprint of its certificate; any certificate is taken if there is none.
+    pub(crate) certificate: Option<String>,
 }
 
 /// The diagnostics of the running pods, at most this many.
@@ -43,6 +45,7 @@ pub(crate) fn targets(pods: &[Pod], limit: usize) -> Vec<Target> {
             pod: pod.name_any(),
             port,
             is_tls: !insecure.is_some_and(|value| value.is_empty() || value == "true"),
+            certificate: None,
         })
     };
     running.iter().filter_map(target).collect()
@@ -80,7 +83,14 @@ mod tests {
     }
 
     fn target(name: &str, pod: &str, port: u16, is_tls: bool) -> Target {
-        Target { name: name.to_owned(), namespace: "system".to_owned(), pod: pod.to_owned(), port, is_tls }
+        Target {
+            name: name.to_owned(),
+            namespace: "system".to_owned(),
+            pod: pod.to_owned(),
+            port,
+            is_tls,
+            certificate: None,
+        }
     }
 
     #[test]

@@ -13,3 +13,6 @@ mod tasks;
 pub(crate) use folder::{Folder, log_to};
 pub(crate) use management::{GIT_VERSION, Management};
 pub(crate) use tasks::{ManagerSettings, Tasks, WebhookSettings};
+
+#[cfg(test)]
+mod rights;

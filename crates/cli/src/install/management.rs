@@ -20,7 +20,8 @@ const FIELD_MANAGER: &str = "nephele-install";
 /// clusterctl's list of providers.
 const INVENTORY: (&str, &str, &str) = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
 const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
-const POOLS: &str = "inclusterippools.ipam.cluster.x-k8s.io";
+/// The definition of pools, which one of two IPAM providers has.
+pub(super) const POOLS: &str = "inclusterippools.ipam.cluster.x-k8s.io";
 
 /// What is on a management cluster that matters to an installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,12 @@ impl Management {
             Problem::request("read the version of the API server", "read /version", error)
         })?;
         Ok(Self { kinds: Kinds::new(client.clone()), client })
+    }
+
+    /// The management cluster of a test.
+    #[cfg(test)]
+    pub(super) fn of(client: Client) -> Self {
+        Self { kinds: Kinds::new(client.clone()), client }
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -8,6 +8,7 @@
 
 mod decide;
 mod delivery;
+mod kept;
 mod leftovers;
 pub(crate) mod management;
 pub(crate) mod objects;

@@ -1,28 +1,26 @@
-//! `nephele uninstall`: removes what `nephele install` created, and nothing else.
+//! `nephele uninstall`: removes what `nephele install` created, and lets what others left work without a manager.
 
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, GroupVersionKind, ListParams},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
     runtime::{conditions::is_deleted, wait::await_condition},
+};
+use nephele_api::{
+    finalizers::{HELD, Held},
+    ipam,
 };
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    management::Management,
+    kept,
+    management::{Management, POOLS},
     objects::{LABEL, Wanted, objects},
 };
 use crate::access::TargetArgs;
-
-/// Kinds whose objects the manager still looks after: without it, they would stay for good.
-const IN_USE: [(&str, &str, &str); 3] = [
-    ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryCluster"),
-    ("ipam.cluster.x-k8s.io", "v1alpha2", "InClusterIPPool"),
-    ("ipam.cluster.x-k8s.io", "v1alpha2", "GlobalInClusterIPPool"),
-];
 
 /// The flags.
 #[derive(Debug, clap::Args)]
@@ -48,9 +46,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if installed.is_empty() {
         println!("There is nothing that `nephele install` installed.");
+        mend(&management).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    refuse_if_used(&management).await?;
+    let has_pools = installed.iter().any(|(_, object)| name(object) == POOLS);
+    refuse_if_used(&management, has_pools).await?;
     let deadline = Instant::now() + args.time_limit;
     // The definitions go first, while the manager can still release what their objects hold. The namespace goes last.
     let (definitions, others): (Vec<_>, Vec<_>) =
@@ -58,6 +58,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     delete(&definitions, deadline).await?;
     let reversed: Vec<_> = others.into_iter().rev().collect();
     delete(&reversed, deadline).await?;
+    mend(&management).await?;
     println!("Nephele is uninstalled. Nodes keep its image until the kubelet needs the room.");
     Ok(ExitCode::SUCCESS)
 }
@@ -69,23 +70,49 @@ async fn is_ours(api: &Api<DynamicObject>, object: &Value) -> anyhow::Result<boo
     Ok(found.is_some_and(|found| found.labels().get(LABEL.0).is_some_and(|value| value == LABEL.1)))
 }
 
-async fn refuse_if_used(management: &Management) -> anyhow::Result<()> {
-    for (group, version, kind) in IN_USE {
-        let Some((resource, _)) = management.kind(&GroupVersionKind::gvk(group, version, kind)).await? else {
-            continue;
-        };
+/// Tells what was mended of what others left.
+async fn mend(management: &Management) -> anyhow::Result<()> {
+    let kept::Mended { definitions, secrets } = kept::mend(management.client()).await?;
+    for name in definitions {
+        println!("The definition {name} stays, and its objects are no longer converted.");
+    }
+    for name in secrets {
+        println!("The Secret {name} of its manager is deleted.");
+    }
+    Ok(())
+}
+
+/// Refuses while the manager has to release what objects hold. Where another IPAM provider has the pools, claims and
+/// addresses are its own.
+async fn refuse_if_used(management: &Management, has_pools: bool) -> anyhow::Result<()> {
+    let ours = |held: &&Held| held.group != ipam::GROUP || has_pools;
+    for held in HELD.iter().filter(ours) {
+        let kind = held.kind;
+        let Some(resource) = served(management, held).await? else { continue };
         let objects = management.all(&resource).list(&ListParams::default()).await;
         let objects = objects.with_context(|| format!("failed to list the objects of kind {kind}"))?;
-        let names: Vec<_> = objects.iter().map(full_name).take(5).collect();
+        let holds = |object: &&DynamicObject| object.finalizers().iter().any(|name| name == held.finalizer);
+        let names: Vec<_> = objects.iter().filter(holds).map(full_name).take(5).collect();
         if !names.is_empty() {
             bail!(
-                "there are objects of kind {kind} ({}): delete the clusters with `kubectl delete cluster` and the pools \
-                 first, while the manager can release what they hold",
+                "there are objects of kind {kind} ({}): delete the clusters with `kubectl delete cluster`, and scenarios, \
+                 claims and pools, while the manager can release what they hold",
                 names.join(", ")
             );
         }
     }
     Ok(())
+}
+
+/// The kind in the newest version that is served.
+async fn served(management: &Management, held: &Held) -> anyhow::Result<Option<ApiResource>> {
+    for version in held.versions {
+        let kind = GroupVersionKind::gvk(held.group, version, held.kind);
+        if let Some((resource, _)) = management.kind(&kind).await? {
+            return Ok(Some(resource));
+        }
+    }
+    Ok(None)
 }
 
 fn full_name(object: &DynamicObject) -> String {
@@ -119,4 +146,38 @@ async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> a
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::PostParams;
+    use nephele_testkit::ManagementApi;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_of_any_kind_with_a_finalizer_of_the_manager_holds_up_the_uninstallation() {
+        for held in HELD {
+            let management = Management::of(ManagementApi::start().client());
+            for (name, finalizers) in [("free", vec!["example.org/theirs"]), ("held", vec![held.finalizer])] {
+                assert!(refuse_if_used(&management, true).await.is_ok(), "{} before {name}", held.kind);
+                let namespace = (!held.kind.starts_with("Global")).then_some("default");
+                let object = json!({
+                    "apiVersion": format!("{}/{}", held.group, held.versions[0]),
+                    "kind": held.kind,
+                    "metadata": {"name": name, "namespace": namespace, "finalizers": finalizers},
+                    "spec": {},
+                });
+                let api = management.api(&object).await.expect("an answer").expect("a served kind");
+                let object = serde_json::from_value(object).expect("an object");
+                api.create(&PostParams::default(), &object).await.expect("created");
+            }
+            let refused = refuse_if_used(&management, true).await.expect_err("refused").to_string();
+            assert!(refused.starts_with(&format!("there are objects of kind {} (", held.kind)), "{refused}");
+            // Pools, claims and addresses can be another provider's.
+            let is_ours = held.group != ipam::GROUP;
+            assert_eq!(refuse_if_used(&management, false).await.is_err(), is_ours, "{}", held.kind);
+        }
+    }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kube::Client;
 
-use crate::diagnostics::{AccountFor, Manager};
+use crate::diagnostics::{AccountFor, Manager, TokenArgs};
+use crate::provider::ProviderArgs;
 
 /// The label of what the command creates.
 const LABEL: &str = "nephele.dev/journal";
@@ -12,7 +13,11 @@ const LABEL: &str = "nephele.dev/journal";
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// The manager. Without a token, creates an account that may read the journal and nothing else.
-pub(super) async fn manager(client: &Client, token: Option<String>) -> anyhow::Result<Manager> {
+pub(super) async fn manager(
+    client: &Client,
+    provider: &ProviderArgs,
+    token: &TokenArgs,
+) -> anyhow::Result<Manager> {
     let run = format!("{:08x}", fastrand::u32(..));
     let wanted = AccountFor {
         name: format!("nephele-journal-{run}"),
@@ -21,5 +26,5 @@ pub(super) async fn manager(client: &Client, token: Option<String>) -> anyhow::R
         verbs: &["get"],
         time_limit: TIME_LIMIT,
     };
-    Manager::find(client, token, wanted).await
+    Manager::find(client, provider, token, wanted).await
 }

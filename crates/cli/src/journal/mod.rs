@@ -15,7 +15,7 @@ use crate::process;
 pub(crate) enum Action {
     /// Show what happened in the simulated cloud: every call, every stage of a machine, every fault
     #[command(after_help = show::AFTER_HELP)]
-    Show(show::ShowArgs),
+    Show(Box<show::ShowArgs>),
     /// Replay a manager's journal on a new cloud, and report the first difference.
     ///
     /// Makes every call again at the time it was made. Each answer and each event has to equal the one in the
@@ -25,7 +25,7 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
     match action {
-        Action::Show(args) => process::block_on(|shutdown| show::run(args, shutdown)),
+        Action::Show(args) => process::block_on(|shutdown| show::run(*args, shutdown)),
         Action::Replay(args) => replay::run(&args),
     }
 }

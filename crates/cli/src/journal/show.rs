@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{account, story};
 use crate::access::AccessArgs;
-use crate::diagnostics::Ask;
+use crate::diagnostics::{Ask, TokenArgs};
 use crate::output::print;
+use crate::provider::ProviderArgs;
 
 pub(super) const AFTER_HELP: &str = "\
 The manager remembers the last 4,096 records since its start. Calls that only read, or that change
@@ -36,6 +37,7 @@ enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// A journal file, as `nephele up` and `nephele manager --journal FILE` write it [default: ask the manager]
+    #[arg(conflicts_with_all = ["token_file", "manager_namespace", "insecure_manager"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,
@@ -57,9 +59,10 @@ pub(crate) struct ShowArgs {
     /// Go on with what happens from now on.
     #[arg(long, short, conflicts_with = "file")]
     follow: bool,
-    /// A token that may read /journal [default: that of an account which the command creates and removes]
-    #[arg(long, conflicts_with = "file")]
-    token: Option<String>,
+    #[command(flatten)]
+    provider: ProviderArgs,
+    #[command(flatten)]
+    token: TokenArgs,
     /// How to print the records, one line each.
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -128,7 +131,7 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
         path: path(&args.filter(namespace), args.follow)?,
         body: Bytes::new(),
     };
-    let manager = account::manager(&access.client, args.token.clone()).await?;
+    let manager = account::manager(&access.client, &args.provider, &args.token).await?;
     let reading = async {
         let answer = manager.ask(&ask).await?.succeeded(ask.about).await?;
         show_lines(answer.body, args.output).await
@@ -137,7 +140,8 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
     shown.and(manager.leave().await)?;
     anyhow::ensure!(
         !args.follow || shutdown.is_cancelled(),
-        "the manager stopped; run the command again to follow its successor"
+        "the manager ended the journal: it stopped, or the token may not read it any more; run the command again to follow \
+         its successor"
     );
     Ok(())
 }

@@ -31,6 +31,8 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use args::{AFTER_HELP, Args};
+#[cfg(test)]
+pub(crate) use controllers::sample;
 
 use crate::exit::{Exit, Problem};
 use crate::output::{print, print_error};
@@ -48,7 +50,7 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
     let checked = args.checked(&access.namespace, started)?;
     let management = Management::new(access.client);
     let version = preflight::check(&management, &checked.shape).await?;
-    let (sampler, notes) = Sampler::start(&management, &checked.shape.run, checked.time_limit).await;
+    let (sampler, notes) = Sampler::start(&management.client, &checked.shape.run, checked.time_limit).await;
     let measured = measure::run(&management, &checked, sampler.clock(), &shutdown).await;
     let (controllers, more) = sampler.finish().await;
     let Measured { record, elapsed, ended, watch_failures } = measured;

@@ -7,7 +7,6 @@ use anyhow::{Context as _, bail};
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
-use kube::config::Kubeconfig;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
@@ -17,6 +16,7 @@ use nephele_api::labels;
 use super::state::{ClusterKey, Followed, State};
 use crate::embedded::Folder;
 use crate::label::label;
+use crate::published::Published;
 
 /// A kubeconfig file.
 pub(super) struct Written {
@@ -72,7 +72,12 @@ impl<'a> Workloads<'a> {
                 return Ok(());
             }
             self.changed().await?;
-            self.write_files()?;
+            for (key, error) in self.write_files() {
+                if wanted.contains(&key) {
+                    return Err(error);
+                }
+                warn(&error);
+            }
         }
     }
 
@@ -80,9 +85,7 @@ impl<'a> Workloads<'a> {
     pub(super) async fn keep(&mut self) -> anyhow::Result<()> {
         loop {
             self.changed().await?;
-            if let Err(error) = self.write_files() {
-                tracing::warn!(error = %nephele_kit::chain(error.as_ref()), "A kubeconfig file is not up to date");
-            }
+            self.write_files().iter().for_each(|(_, error)| warn(error));
         }
     }
 
@@ -114,26 +117,34 @@ impl<'a> Workloads<'a> {
         Ok(())
     }
 
-    /// Writes the files of clusters that have come up, and removes those of clusters that are gone.
-    fn write_files(&mut self) -> anyhow::Result<()> {
+    /// Writes the files of clusters that have come up, and removes those of clusters that are gone. Returns what failed,
+    /// by cluster.
+    fn write_files(&mut self) -> Vec<(ClusterKey, anyhow::Error)> {
         let wanted = self.state.kubeconfigs();
+        let mut failed = Vec::new();
         let gone = self.written.extract_if(.., |key, _| !wanted.contains_key(key));
-        for (_, file) in gone {
-            Folder::remove(&file.path)?;
+        for (key, file) in gone {
+            failed.extend(Folder::remove(&file.path).err().map(|error| (key, error)));
         }
         for (key, content) in wanted {
             if self.written.get(key).is_some_and(|file| file.content == *content) {
                 continue;
             }
-            let name = self.file_name(key);
-            let (namespace, cluster) = key;
-            let server = server(content)
-                .with_context(|| format!("failed to read the kubeconfig of Cluster {namespace}/{cluster}"))?;
-            let path = self.folder.write(&name, content)?;
-            let file = Written { key: key.clone(), path, server, content: content.clone() };
-            self.written.insert(key.clone(), file);
+            match self.write_file(key, content) {
+                Ok(file) => drop(self.written.insert(key.clone(), file)),
+                Err(error) => failed.push((key.clone(), error)),
+            }
         }
-        Ok(())
+        failed
+    }
+
+    /// The file has the same content as the Secret, by which libraries for tests find it.
+    fn write_file(&self, key: &ClusterKey, content: &str) -> anyhow::Result<Written> {
+        let (namespace, cluster) = key;
+        let published = Published::read_whole(content)
+            .with_context(|| format!("failed to use the kubeconfig of Cluster {namespace}/{cluster}"))?;
+        let path = self.folder.write(&self.file_name(key), content)?;
+        Ok(Written { key: key.clone(), path, server: published.server, content: content.to_owned() })
     }
 
     fn file_name(&self, key: &ClusterKey) -> String {
@@ -146,9 +157,6 @@ impl<'a> Workloads<'a> {
     }
 }
 
-/// The URL of the server in a kubeconfig.
-fn server(kubeconfig: &str) -> anyhow::Result<String> {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
-    let cluster = kubeconfig.clusters.into_iter().next().and_then(|named| named.cluster);
-    cluster.and_then(|cluster| cluster.server).context("it has no cluster with a server")
+fn warn(error: &anyhow::Error) {
+    tracing::warn!(error = %nephele_kit::chain(error.as_ref()), "A kubeconfig file is not up to date");
 }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
 use nephele_webhook::TlsPolicy;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
 /// Longer than any pod lives; each start makes a new certificate.
@@ -28,9 +29,22 @@ pub enum CertificateError {
     Tls(#[source] rustls::Error),
 }
 
-/// TLS with a self-signed certificate, as in controller-runtime. Scrapers do not verify the certificate; they
-/// authenticate with a token.
-pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<TlsAcceptor, CertificateError> {
+/// TLS with a certificate that this process makes, and the certificate's fingerprint. Scrapers do not verify it, as with
+/// controller-runtime; they authenticate with a token. Our own commands compare it with the published fingerprint.
+pub(crate) struct SelfSigned {
+    pub(crate) tls: TlsAcceptor,
+    pub(crate) fingerprint: String,
+}
+
+/// The fingerprint of a certificate in DER, as the lease has it: `sha256:` and 64 hexadecimal digits.
+#[must_use]
+pub fn fingerprint(certificate: &[u8]) -> String {
+    let digits = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("sha256:{digits}")
+}
+
+/// Makes a certificate.
+pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned, CertificateError> {
     let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
     let authority =
         Authority::generate("nephele-diagnostics-ca", KeyAlgorithm::EcdsaP256, not_before, not_after)
@@ -50,8 +64,9 @@ pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<TlsAcceptor
         .map_err(CertificateError::Issue)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key_der().to_vec()));
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
+    let fingerprint = fingerprint(&certificate);
     let config = tls.server().with_no_client_auth().with_single_cert(vec![certificate], key);
     let mut config = config.map_err(CertificateError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(SelfSigned { tls: TlsAcceptor::from(Arc::new(config)), fingerprint })
 }

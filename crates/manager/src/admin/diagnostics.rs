@@ -11,7 +11,10 @@ use axum::{
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
-use super::reviews::{AccessRequest, ReviewError, Reviews, Verdict};
+use super::{
+    reviews::{AccessRequest, Judgement, Permission, ReviewError, Reviews, Verdict},
+    serve::CallerAddress,
+};
 
 /// Sets the log verbosity, from 0 up, while the process runs.
 pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
@@ -27,9 +30,9 @@ pub(crate) fn debug_router(verbosity: Verbosity) -> Router {
 }
 
 /// A router that requires a bearer token the API server knows (else 401), of a user who may use the verb on the
-/// path (else 403).
-pub(crate) fn authorized(router: Router, reviews: Reviews) -> Router {
-    router.layer(middleware::from_fn_with_state(reviews, authorize))
+/// path (else 403). The token has to be for the audience, or for the API server itself.
+pub(crate) fn authorized(router: Router, reviews: Reviews, audience: Option<&'static str>) -> Router {
+    router.layer(middleware::from_fn_with_state((reviews, audience), authorize))
 }
 
 async fn metrics(State(registry): State<Registry>) -> Response {
@@ -52,19 +55,28 @@ async fn set_verbosity(State(verbosity): State<Verbosity>, body: String) -> (Sta
     }
 }
 
-async fn authorize(State(reviews): State<Reviews>, request: Request, next: Next) -> Response {
+async fn authorize(
+    State((reviews, audience)): State<(Reviews, Option<&'static str>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let Some(token) = bearer_token(request.headers()) else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
     let access = AccessRequest {
         token: token.to_owned(),
+        audience,
         path: request.uri().path().to_owned(),
         verb: request.method().as_str().to_ascii_lowercase(),
     };
-    match reviews.judge(access).await {
-        Ok(Verdict::Allowed) => next.run(request).await,
-        Ok(Verdict::Unauthenticated) => StatusCode::UNAUTHORIZED.into_response(),
-        Ok(Verdict::Forbidden) => StatusCode::FORBIDDEN.into_response(),
+    let caller = request.extensions().get::<CallerAddress>().copied();
+    match reviews.judge(&access, caller).await {
+        Ok(Judgement { verdict: Verdict::Allowed, until }) => {
+            request.extensions_mut().insert(Permission { reviews, access, caller, until });
+            next.run(request).await
+        }
+        Ok(Judgement { verdict: Verdict::Unauthenticated, .. }) => StatusCode::UNAUTHORIZED.into_response(),
+        Ok(Judgement { verdict: Verdict::Forbidden, .. }) => StatusCode::FORBIDDEN.into_response(),
         // Not logged, because callers could fill the log.
         Err(ReviewError::Busy) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
@@ -101,7 +113,7 @@ mod tests {
     use super::*;
 
     /// An API server that knows the tokens `reader` and `stranger`, allows only the former to get `/metrics`, and
-    /// counts its requests.
+    /// counts its requests. The token `bound` is that of the reader for the audience `ours`.
     fn reviewing() -> (Client, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
@@ -112,9 +124,17 @@ mod tests {
                 let mut review: Value = serde_json::from_slice(&bytes).expect("JSON");
                 let spec = &review["spec"];
                 review["status"] = match spec["token"].as_str() {
-                    Some(token @ ("reader" | "stranger")) => {
+                    Some(token @ ("reader" | "stranger")) if spec["audiences"].is_null() => {
                         json!({ "authenticated": true, "user": { "username": token, "groups": ["people"] } })
                     }
+                    Some("bound") if spec["audiences"] == json!(["ours"]) => json!({
+                        "authenticated": true, "audiences": ["ours"],
+                        "user": { "username": "reader", "groups": ["people"] },
+                    }),
+                    // An authenticator that knows nothing of audiences.
+                    Some("unaware") => json!({
+                        "authenticated": true, "user": { "username": "reader", "groups": ["people"] },
+                    }),
                     Some(_) => json!({ "authenticated": false }),
                     None => {
                         let wanted = json!({ "path": "/metrics", "verb": "get" });
@@ -136,7 +156,11 @@ mod tests {
     }
 
     async fn ask(router: &Router, authorization: Option<&str>) -> (StatusCode, String) {
-        let mut request = http::Request::get("/metrics");
+        ask_from(router, authorization, 1).await
+    }
+
+    async fn ask_from(router: &Router, authorization: Option<&str>, host: u8) -> (StatusCode, String) {
+        let mut request = http::Request::get("/metrics").extension(CallerAddress([10, 0, 0, host].into()));
         if let Some(value) = authorization {
             request = request.header(header::AUTHORIZATION, value);
         }
@@ -166,7 +190,7 @@ mod tests {
     #[tokio::test]
     async fn the_rules_of_the_cluster_decide_who_reads() {
         let (client, _) = reviewing();
-        let router = authorized(router(registry()), Reviews::new(client));
+        let router = authorized(router(registry()), Reviews::new(client), None);
         assert_eq!(ask(&router, None).await.0, StatusCode::UNAUTHORIZED);
         assert_eq!(ask(&router, Some("Bearer unknown")).await.0, StatusCode::UNAUTHORIZED);
         assert_eq!(ask(&router, Some("Bearer stranger")).await.0, StatusCode::FORBIDDEN);
@@ -175,10 +199,55 @@ mod tests {
         assert_eq!(text, "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 0\n");
     }
 
+    #[tokio::test]
+    async fn a_token_for_another_audience_is_none() {
+        for (audience, expected) in [(None, [200, 401, 200]), (Some("ours"), [401, 200, 401])] {
+            let (client, _) = reviewing();
+            let router = authorized(router(registry()), Reviews::new(client), audience);
+            let mut answers = Vec::new();
+            for token in ["Bearer reader", "Bearer bound", "Bearer unaware"] {
+                answers.push(ask(&router, Some(token)).await.0.as_u16());
+            }
+            assert_eq!(answers, expected, "{audience:?}");
+        }
+    }
+
+    /// The token is taken away after two minutes, and for a minute the API server does not answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_permission_ends_with_the_verdict_and_outlasts_a_short_outage() {
+        let since = tokio::time::Instant::now();
+        let (client, _) = reviewing();
+        let taken_away = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (client, elapsed) = (client.clone(), since.elapsed().as_secs());
+            async move {
+                let refused = |code: u16| http::Response::builder().status(code).body(Body::empty());
+                match elapsed {
+                    0..90 => client.send(request).await.map(|answer| answer.map(Body::new)),
+                    90..150 => Ok(refused(503).expect("an answer")),
+                    _ => Ok(http::Response::new(Body::from(
+                        json!({ "spec": {}, "status": { "authenticated": false } }).to_string(),
+                    ))),
+                }
+            }
+        });
+        let reviews = Reviews::new(Client::new(taken_away, "default"));
+        let access = AccessRequest {
+            token: "reader".to_owned(),
+            audience: None,
+            path: "/metrics".to_owned(),
+            verb: "get".to_owned(),
+        };
+        let judgement = reviews.judge(&access, None).await.expect("a judgement");
+        assert_eq!(judgement.verdict, Verdict::Allowed);
+        let permission = Permission { reviews, access, caller: None, until: judgement.until };
+        permission.ended().await;
+        assert_eq!(since.elapsed().as_secs(), 150);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_yes_is_remembered_for_a_minute_and_a_no_for_ten_seconds() {
         let (client, asked) = reviewing();
-        let router = authorized(router(registry()), Reviews::new(client));
+        let router = authorized(router(registry()), Reviews::new(client), None);
         let mut counts = Vec::new();
         for (token, pause_seconds) in [
             ("Bearer reader", 0),
@@ -199,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_nobody_knows_cause_few_reviews_at_a_time_and_do_not_touch_those_who_are_known() {
+    async fn callers_that_nobody_knows_cause_few_reviews_at_a_time_and_leave_room_for_other_addresses() {
         let (client, asked) = reviewing();
         let answering = Arc::new(tokio::sync::Semaphore::new(2));
         let gate = Arc::clone(&answering);
@@ -211,26 +280,33 @@ mod tests {
             }
         });
         let reviews = Reviews::new(Client::new(gated, "default"));
-        let router = authorized(router(registry()), reviews);
+        let router = authorized(router(registry()), reviews, None);
         assert_eq!(ask(&router, Some("Bearer reader")).await.0, StatusCode::OK);
         let strangers = (0..100).map(|number| {
             let router = router.clone();
-            tokio::spawn(async move { ask(&router, Some(&format!("Bearer {number}"))).await.0 })
+            // Three addresses.
+            let host = 2 + number % 3;
+            tokio::spawn(async move { ask_from(&router, Some(&format!("Bearer {number}")), host).await.0 })
         });
         let mut strangers: Vec<_> = strangers.collect();
         let mut refused = 0;
-        // Eight reviews wait for the API server. The other callers are refused at once.
-        while refused < 92 {
+        // Two reviews of each address wait for the API server. The other callers are refused at once.
+        while refused < 94 {
             let (status, _, rest) = futures::future::select_all(strangers).await;
             assert_eq!(status.expect("no panic"), StatusCode::SERVICE_UNAVAILABLE);
             (strangers, refused) = (rest, refused + 1);
         }
         assert_eq!(ask(&router, Some("Bearer reader")).await.0, StatusCode::OK);
+        let other = tokio::spawn({
+            let router = router.clone();
+            async move { ask_from(&router, Some("Bearer stranger"), 9).await.0 }
+        });
         answering.add_permits(100);
+        assert_eq!(other.await.expect("no panic"), StatusCode::FORBIDDEN);
         for stranger in strangers {
             assert_eq!(stranger.await.expect("no panic"), StatusCode::UNAUTHORIZED);
         }
-        assert_eq!(asked.load(Ordering::Relaxed), 2 + 8);
+        assert_eq!(asked.load(Ordering::Relaxed), 2 + 6 + 2);
     }
 
     #[test]

@@ -1,20 +1,23 @@
 //! `/journal`: what happened in the simulated cloud, one line of JSON per record.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Query, State, rejection::QueryRejection},
+    extract::{Extension, Query, State, rejection::QueryRejection},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt as _, stream};
 use nephele_cloud::{Cloud, JournalFilter, JournalLine, RecentRecords};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::reviews::Permission;
 
 /// Readers at a time. Each holds the lines of at most 256 records, some 100 KiB.
 const READERS_MAX: usize = 16;
@@ -42,7 +45,8 @@ struct JournalQuery {
     fault: Option<String>,
     /// Only records after this number.
     after: Option<u64>,
-    /// Whether to send the records to come, too, until the client or the manager ends.
+    /// Whether to send the records to come, too, until the client or the manager ends, or the caller may not read them any
+    /// more.
     follow: bool,
 }
 
@@ -61,6 +65,7 @@ pub(crate) fn router(cloud: RunningCloud) -> Router {
 
 async fn journal(
     State(Readers { cloud, places }): State<Readers>,
+    permission: Option<Extension<Permission>>,
     query: Result<Query<JournalQuery>, QueryRejection>,
 ) -> Response {
     let Query(query) = match query {
@@ -75,7 +80,14 @@ async fn journal(
     };
     let JournalQuery { namespace, cluster, machine, operation, fault, after, follow } = query;
     let filter = JournalFilter { namespace, cluster, machine, operation, fault };
-    let lines = lines(cloud.recent_records(filter, after), follow, place);
+    // In `nephele up` the API server has authenticated the caller, by a certificate.
+    let ended = async move {
+        match permission {
+            Some(Extension(permission)) => permission.ended().await,
+            None => pending().await,
+        }
+    };
+    let lines = lines(cloud.recent_records(filter, after), follow, place).take_until(ended);
     ([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
 }
 
@@ -105,14 +117,15 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use axum::body::to_bytes;
-    use futures::StreamExt as _;
     use http::Request;
     use jiff::Timestamp;
     use nephele_cloud::{Catalog, CloudConfig, FormerCatalog, InProcess, Network};
     use prometheus::Registry;
+    use tokio::time::Instant;
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::admin::reviews::{AccessRequest, Reviews};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -200,6 +213,27 @@ pub(crate) mod tests {
         assert_eq!(ask(&router, "/journal").await.status(), StatusCode::OK);
         cloud.shutdown().await;
         assert!(tokio::time::timeout(PATIENCE, parts.next()).await.expect("an end").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_follower_that_may_not_read_any_more_is_cut_off() {
+        let refusing = tower::service_fn(|_: Request<kube::client::Body>| async {
+            let review = r#"{"spec": {}, "status": {"authenticated": false}}"#;
+            Ok::<_, Infallible>(http::Response::new(Body::from(review)))
+        });
+        let access = AccessRequest {
+            token: "gone".to_owned(),
+            audience: None,
+            path: "/journal".to_owned(),
+            verb: "get".to_owned(),
+        };
+        let reviews = Reviews::new(kube::Client::new(refusing, "default"));
+        let permission = Permission { reviews, access, caller: None, until: Instant::now() };
+        let cloud = cloud();
+        let router = router(running(&cloud)).layer(Extension(permission));
+        let mut parts = ask(&router, "/journal?follow=true").await.into_body().into_data_stream();
+        assert!(tokio::time::timeout(PATIENCE, parts.next()).await.expect("an end").is_none());
+        cloud.shutdown().await;
     }
 
     #[tokio::test]

@@ -4,13 +4,15 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::{Instant, sleep_until};
+
+use super::serve::CallerAddress;
 
 /// How long `Allowed` is cached: one review a minute, with a scrape every 15 s.
 const YES_FOR: Duration = Duration::from_mins(1);
@@ -22,6 +24,8 @@ const NO_FOR: Duration = Duration::from_secs(10);
 const REMEMBERED_MAX: usize = 256;
 /// Reviews at a time. A review is two requests, and there are only a few scrapers.
 const IN_FLIGHT_MAX: usize = 8;
+/// Reviews at a time for callers from one address: a quarter, so that one address does not lock out the others.
+const IN_FLIGHT_OF_CALLER_MAX: usize = 2;
 
 /// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +49,19 @@ pub(crate) enum ReviewError {
     Api(#[from] kube::Error),
 }
 
+/// A verdict, and until when it is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    pub(crate) until: Instant,
+}
+
 /// What a caller wants to do: a path and a verb in lower case.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessRequest {
     pub(crate) token: String,
+    /// The audience that the token has to be for; the API server's own if there is none.
+    pub(crate) audience: Option<&'static str>,
     pub(crate) path: String,
     pub(crate) verb: String,
 }
@@ -60,7 +73,7 @@ type Digested = [u8; 32];
 #[derive(Clone)]
 pub(crate) struct Reviews {
     client: Client,
-    in_flight: Arc<Semaphore>,
+    in_flight: Arc<Mutex<HashMap<Option<CallerAddress>, usize>>>,
     remembered: Arc<Mutex<Remembered>>,
 }
 
@@ -73,38 +86,62 @@ struct Remembered {
 
 impl Reviews {
     pub(crate) fn new(client: Client) -> Self {
-        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
-        Self { client, in_flight, remembered: Arc::default() }
+        Self { client, in_flight: Arc::default(), remembered: Arc::default() }
     }
 
-    pub(crate) async fn judge(&self, access: AccessRequest) -> Result<Verdict, ReviewError> {
+    /// Whether a caller from this address may have access.
+    pub(crate) async fn judge(
+        &self,
+        access: &AccessRequest,
+        caller: Option<CallerAddress>,
+    ) -> Result<Judgement, ReviewError> {
         let digested = access.digested();
-        if let Some(verdict) = self.remembered.lock().recall(&digested, Instant::now()) {
-            return Ok(verdict);
+        if let Some(judgement) = self.remembered.lock().recall(&digested, Instant::now()) {
+            return Ok(judgement);
         }
-        let _review = self.in_flight.try_acquire().map_err(|_| ReviewError::Busy)?;
-        let verdict = match self.authenticate(&access.token).await? {
+        let _review = self.begin(caller).ok_or(ReviewError::Busy)?;
+        let verdict = match self.authenticate(access).await? {
             None => Verdict::Unauthenticated,
             Some(user) => {
-                if self.authorize(user, &access).await? {
+                if self.authorize(user, access).await? {
                     Verdict::Allowed
                 } else {
                     Verdict::Forbidden
                 }
             }
         };
-        self.remembered.lock().remember(digested, verdict, Instant::now());
-        Ok(verdict)
+        Ok(self.remembered.lock().remember(digested, verdict, Instant::now()))
     }
 
-    async fn authenticate(&self, token: &str) -> Result<Option<UserInfo>, kube::Error> {
+    /// Begins a review, unless too many are in flight.
+    fn begin(&self, caller: Option<CallerAddress>) -> Option<InFlight> {
+        let mut in_flight = self.in_flight.lock();
+        let all: usize = in_flight.values().sum();
+        let own = in_flight.get(&caller).copied().unwrap_or(0);
+        if all >= IN_FLIGHT_MAX || own >= IN_FLIGHT_OF_CALLER_MAX {
+            return None;
+        }
+        in_flight.insert(caller, own + 1);
+        Some(InFlight { reviews: self.clone(), caller })
+    }
+
+    async fn authenticate(&self, access: &AccessRequest) -> Result<Option<UserInfo>, kube::Error> {
+        let audiences = access.audience.map(|audience| vec![audience.to_owned()]);
         let review = TokenReview {
-            spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
+            spec: TokenReviewSpec { token: access.token.clone(), audiences: audiences.clone() },
             ..TokenReview::default()
         };
         let answer =
             Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
-        Ok(answer.status.filter(|status| status.authenticated == Some(true)).and_then(|status| status.user))
+        let status = answer.status.filter(|status| status.authenticated == Some(true));
+        // An authenticator that knows nothing of audiences names none, and its tokens are for the API server.
+        let is_for_us = |status: &TokenReviewStatus| {
+            audiences
+                .iter()
+                .flatten()
+                .all(|wanted| status.audiences.iter().flatten().any(|one| one == wanted))
+        };
+        Ok(status.filter(is_for_us).and_then(|status| status.user))
     }
 
     async fn authorize(&self, user: UserInfo, access: &AccessRequest) -> Result<bool, kube::Error> {
@@ -130,10 +167,56 @@ impl Reviews {
     }
 }
 
+/// A review in flight. Callers with one are counted, so at most [`IN_FLIGHT_MAX`].
+struct InFlight {
+    reviews: Reviews,
+    caller: Option<CallerAddress>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut in_flight = self.reviews.in_flight.lock();
+        if let Some(own) = in_flight.get_mut(&self.caller) {
+            *own -= 1;
+            if *own == 0 {
+                in_flight.remove(&self.caller);
+            }
+        }
+    }
+}
+
+/// The permission of a request, for answers that take longer than a verdict is valid: an extension of the request.
+#[derive(Clone)]
+pub(crate) struct Permission {
+    pub(super) reviews: Reviews,
+    pub(super) access: AccessRequest,
+    pub(super) caller: Option<CallerAddress>,
+    pub(super) until: Instant,
+}
+
+impl Permission {
+    /// Waits until the caller may not have access any more: asks again whenever the verdict is no longer valid. Where the
+    /// management API does not answer, the last verdict is valid for [`YES_FOR`] more.
+    pub(crate) async fn ended(mut self) {
+        loop {
+            sleep_until(self.until).await;
+            let last = self.until + YES_FOR;
+            self.until = loop {
+                match self.reviews.judge(&self.access, self.caller).await {
+                    Ok(Judgement { verdict: Verdict::Allowed, until }) => break until,
+                    Ok(_) => return,
+                    Err(_) if Instant::now() >= last => return,
+                    Err(_) => sleep_until((Instant::now() + NO_FOR).min(last)).await,
+                }
+            };
+        }
+    }
+}
+
 impl AccessRequest {
     fn digested(&self) -> Digested {
         let mut digest = Sha256::new();
-        for part in [&self.token, &self.path, &self.verb] {
+        for part in [self.token.as_str(), self.audience.unwrap_or_default(), &self.path, &self.verb] {
             // The length is part of the digest, so that different requests have different digests.
             digest.update(part.len().to_be_bytes());
             digest.update(part);
@@ -143,22 +226,24 @@ impl AccessRequest {
 }
 
 impl Remembered {
-    fn recall(&self, access: &Digested, now: Instant) -> Option<Verdict> {
-        if self.allowed.get(access).is_some_and(|until| *until > now) {
-            return Some(Verdict::Allowed);
-        }
-        self.refused.get(access).filter(|(_, until)| *until > now).map(|(verdict, _)| *verdict)
+    fn recall(&self, access: &Digested, now: Instant) -> Option<Judgement> {
+        let allowed = self.allowed.get(access).map(|until| (Verdict::Allowed, *until));
+        let known = allowed.filter(|(_, until)| *until > now);
+        let known = known.or_else(|| self.refused.get(access).copied().filter(|(_, until)| *until > now));
+        known.map(|(verdict, until)| Judgement { verdict, until })
     }
 
-    fn remember(&mut self, access: Digested, verdict: Verdict, now: Instant) {
+    fn remember(&mut self, access: Digested, verdict: Verdict, now: Instant) -> Judgement {
         self.allowed.retain(|_, until| *until > now);
         self.refused.retain(|_, (_, until)| *until > now);
+        let until = now + if verdict == Verdict::Allowed { YES_FOR } else { NO_FOR };
         if verdict == Verdict::Allowed {
             if self.allowed.len() < REMEMBERED_MAX {
-                self.allowed.insert(access, now + YES_FOR);
+                self.allowed.insert(access, until);
             }
         } else if self.refused.len() < REMEMBERED_MAX {
-            self.refused.insert(access, (verdict, now + NO_FOR));
+            self.refused.insert(access, (verdict, until));
         }
+        Judgement { verdict, until }
     }
 }

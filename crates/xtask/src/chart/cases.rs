@@ -122,6 +122,7 @@ pub(super) const CASES: &[Case] = &[
             "autoscaler, ipam, machine-pool, scale, topology.\n",
             "Helm manages infrastructure-in-memory now",
             "crds.keep is on",
+            "delete secret nephele-webhook-certificate\n",
         ],
         ..PLAIN
     },

@@ -44,6 +44,7 @@ pub(super) fn check(objects: &[Value], release: &Release<'_>, program: &Program)
     selectors(objects)?;
     permissions(objects, release)?;
     extension_permissions(objects, release)?;
+    reviews(objects)?;
     webhooks(objects, release)?;
     for deployment in of_kind(objects, "Deployment") {
         pod(deployment)?;
@@ -234,6 +235,28 @@ fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Re
                 );
             }
         }
+    }
+    Ok(())
+}
+
+/// Accounts may ask who a caller is where diagnostics authenticate their callers, and nowhere else.
+fn reviews(objects: &[Value]) -> anyhow::Result<()> {
+    let authenticates = |deployment: &Value| {
+        texts(deployment, "/spec/template/spec/containers/0/args")
+            .contains(&"--insecure-diagnostics=false".to_owned())
+    };
+    let authenticated = of_kind(objects, "Deployment").any(authenticates);
+    for role in objects.iter().filter(|object| text(object, "/kind").ends_with("Role")) {
+        let groups: Vec<_> =
+            items(role, "/rules").iter().flat_map(|rule| texts(rule, "/apiGroups")).collect();
+        let asks = ["authentication.k8s.io", "authorization.k8s.io"]
+            .iter()
+            .any(|group| groups.iter().any(|one| one == group));
+        ensure!(
+            authenticated || !asks,
+            "{} lets an account review callers, of which there are none",
+            id(role)
+        );
     }
     Ok(())
 }

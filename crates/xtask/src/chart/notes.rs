@@ -64,6 +64,8 @@ fn one(
     } else if *program == "helm" {
         ensure!(words.contains(&release.name), "another release");
         ensure!(namespace == Some(release.namespace), "the release is not in {namespace:?}");
+    } else if words.contains(&"secret") {
+        ensure!(namespace == Some(release.namespace), "the Secret is not in {namespace:?}");
     } else if namespace.is_some() {
         bail!("a namespace that nothing is compared with");
     }
@@ -96,7 +98,8 @@ mod tests {
     const NOTES: &str = "Installed.\n\n     clusterctl generate cluster demo \\\n       --target-namespace t \
                          --from-config-map m --from-config-map-namespace n \\\n       --from-config-map-key k | kubectl \
                          apply -f -\n     kubectl --namespace n port-forward deployment/d 1:$(kubectl get cluster \
-                         demo --namespace t)\n     helm get values r --namespace n\n";
+                         demo --namespace t)\n     helm get values r --namespace n\n     \
+                         kubectl --namespace n delete secret s\n";
 
     fn said(notes: &str) -> Result<(), String> {
         let objects = [
@@ -123,6 +126,7 @@ mod tests {
                 "the Deployment is not in Some(\"other\")",
             ),
             ("demo --namespace t", "demo", "the cluster is not in None"),
+            ("--namespace n delete", "--namespace o delete", "the Secret is not in Some(\"o\")"),
             ("values r", "values other", "another release"),
             ("r --namespace n", "r", "the release is not in None"),
             ("| kubectl", "| nephele", "users may not have nephele"),

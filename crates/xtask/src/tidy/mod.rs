@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks that no compiler does.
 
 mod examples;
+mod roles;
 mod spelling;
 mod texts;
 mod turns;
@@ -69,13 +70,15 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 11] = [
+    let checks: [(&str, Check); 13] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
         ("book", book::check),
         ("lints", lints),
         ("examples", examples),
+        ("roles", roles),
+        ("finalizers", finalizers),
         ("sizes", sizes),
         ("watches", watches::check),
         ("words", words),
@@ -169,6 +172,34 @@ fn examples() -> anyhow::Result<()> {
     } else {
         bail!("not tested, because the crate has `doctest = false`: {}", found.join(", "))
     }
+}
+
+/// Fails if a role for Scenarios is more than that of their creators, or the manager lacks what its finalizers need.
+fn roles() -> anyhow::Result<()> {
+    let is_role = |path: &&String| path.starts_with("config/") && path.ends_with("role.yaml");
+    roles::check(&files()?.iter().filter(is_role).map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?)
+}
+
+/// Fails if code adds or removes a finalizer that has no constant. A test in `api` compares the constants with the list of
+/// kinds that have a finalizer, which uninstallations read.
+fn finalizers() -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for path in files()?.into_iter().filter(|path| path.starts_with("crates/") && path.ends_with(".rs")) {
+        let text = read(&path)?;
+        // The two functions themselves, this check, and the program that plays Cluster API.
+        if ["kit", "xtask", "standin"].iter().any(|name| path.starts_with(&format!("crates/{name}/"))) {
+            continue;
+        }
+        for call in ["patch::add_finalizer(", "patch::remove_finalizer("] {
+            for (index, rest) in text.split(call).enumerate().skip(1) {
+                let arguments = rest.split(';').next().unwrap_or_default();
+                if !arguments.contains("finalizers::") {
+                    found.push(format!("{path}: call {index} of {call})"));
+                }
+            }
+        }
+    }
+    if found.is_empty() { Ok(()) } else { bail!("without a constant of `finalizers`: {}", found.join(", ")) }
 }
 
 fn sizes() -> anyhow::Result<()> {

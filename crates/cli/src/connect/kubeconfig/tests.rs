@@ -48,6 +48,24 @@ fn kubeconfig_of_a_cluster_leads_to_the_local_port() {
 }
 
 #[test]
+fn what_could_harm_the_user_is_refused_by_name_and_the_rest_is_left_out() {
+    let with = |place: &str, field: &str| SECRET.replace(place, &format!("{place} {field},"));
+    let hostile = with("\"user\": {", r#""exec": {"command": "sh", "args": ["-c", "touch owned"]}"#);
+    let error = Entry::new(&hostile, "default-demo", 20_001).expect_err("refused");
+    assert_eq!(
+        nephele_kit::chain(&error),
+        "failed to use the kubeconfig of its Secret: its user has exec, which a kubeconfig of a workload cluster must \
+         not have"
+    );
+    let harmless = with("\"user\": {", r#""as": "admin""#);
+    let harmless = harmless.replace("\"cluster\": {", r#""cluster": {"proxy-url": "http://p","#);
+    assert_eq!(
+        Entry::new(&harmless, "default-demo", 20_001).expect("a kubeconfig"),
+        entry("default-demo", 20_001)
+    );
+}
+
+#[test]
 fn merged_and_removed_the_file_is_as_before() {
     let entries = [entry("default-demo", 20_001), entry("default-other", 20_002)];
     let merged = entries.iter().try_fold(OF_USER.to_owned(), |text, entry| entry.merged_into(&text));

@@ -6,7 +6,7 @@
 
 mod samples;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use samples::{ControllerUse, UsePoint};
 
-use super::management::Management;
 use super::plan::LABEL;
 use crate::diagnostics::{Account, AccountFor, Diagnostics, Target, targets};
+use crate::provider::{self, NamespaceArgs};
 use samples::{CONTROLLERS_MAX, History, Sample};
 
 /// The time between two samples of a controller.
@@ -33,7 +33,7 @@ const SCRAPE_MAX: Duration = Duration::from_secs(10);
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The path of the metrics.
 const METRICS: &str = "/metrics";
-/// The label that clusterctl gives to everything of a provider.
+/// The labels that clusterctl and we give to the pods of a provider's manager.
 const MANAGERS: &str = "cluster.x-k8s.io/provider,control-plane=controller-manager";
 
 /// Samples the controllers until the run is over.
@@ -49,13 +49,9 @@ type Histories = BTreeMap<String, History>;
 impl Sampler {
     /// Takes a first sample, and goes on in a task. The notes name what could not be measured; the run continues without
     /// it.
-    pub(super) async fn start(
-        management: &Management,
-        run: &str,
-        time_limit: Duration,
-    ) -> (Self, Vec<String>) {
+    pub(super) async fn start(client: &Client, run: &str, time_limit: Duration) -> (Self, Vec<String>) {
         let stop = CancellationToken::new();
-        match Sampling::open(&management.client, run, time_limit).await {
+        match Sampling::open(client, run, time_limit).await {
             Ok((sampling, account, notes)) => {
                 let clock = Instant::now();
                 let task = tokio::spawn(sampling.until(stop.clone(), clock));
@@ -88,9 +84,18 @@ impl Sampler {
     }
 }
 
+/// Samples the controllers for a moment.
+#[cfg(test)]
+pub(crate) async fn sample(client: &Client) {
+    let (sampler, _notes) = Sampler::start(client, "load-1", Duration::from_secs(60)).await;
+    sampler.finish().await;
+}
+
 /// Reads the metrics of all controllers, again and again.
 struct Sampling {
     diagnostics: Diagnostics,
+    /// Where the controllers are, from objects that only cluster administrators write.
+    namespaces: BTreeSet<String>,
 }
 
 impl Sampling {
@@ -100,7 +105,12 @@ impl Sampling {
         run: &str,
         time_limit: Duration,
     ) -> Result<(Self, Option<Account>, Vec<String>), String> {
-        let found = pods(client).await?;
+        let ours = provider::namespace(client, &NamespaceArgs::default()).await;
+        let ours = ours.map_err(|error| nephele_kit::chain(&error))?;
+        let mut namespaces =
+            provider::namespaces_of_all(client).await.map_err(|error| nephele_kit::chain(&error))?;
+        namespaces.insert(ours.clone());
+        let found = pods(client, &namespaces).await?;
         if found.is_empty() {
             return Err(format!("there are no pods with the labels {MANAGERS}"));
         }
@@ -111,14 +121,18 @@ impl Sampling {
                 let name = format!("nephele-load-{run}");
                 let wanted =
                     AccountFor { name, label: (LABEL, run), path: METRICS, verbs: &["get"], time_limit };
-                Some(Account::create(client, wanted).await.map_err(|error| format!("{error:#}"))?)
+                Some(
+                    Account::create(client, &ours, None, wanted)
+                        .await
+                        .map_err(|error| format!("{error:#}"))?,
+                )
             }
             false => None,
         };
         if let Some(account) = &account {
             diagnostics.set_token(account.token.clone());
         }
-        let sampling = Self { diagnostics };
+        let sampling = Self { diagnostics, namespaces };
         let mut failures: Vec<_> =
             sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
         if failures.len() == found.len() {
@@ -141,7 +155,7 @@ impl Sampling {
                 () = stop.cancelled() => true,
             };
             // A pod may have been replaced. A round that fails is left out.
-            let targets = pods(self.diagnostics.client()).await.unwrap_or_default();
+            let targets = pods(self.diagnostics.client(), &self.namespaces).await.unwrap_or_default();
             for (name, metrics) in self.scrape_all(&targets).await {
                 let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
                 if let Some(sample) = sample
@@ -187,10 +201,14 @@ fn failure((name, metrics): (String, Result<String, String>)) -> Option<String> 
     }
 }
 
-async fn pods(client: &Client) -> Result<Vec<Target>, String> {
-    let listed = Api::<Pod>::all(client.clone()).list(&ListParams::default().labels(MANAGERS)).await;
-    match listed {
-        Ok(pods) => Ok(targets(&pods.items, CONTROLLERS_MAX)),
-        Err(error) => Err(format!("failed to list their pods: {}", nephele_kit::chain(&error))),
+async fn pods(client: &Client, namespaces: &BTreeSet<String>) -> Result<Vec<Target>, String> {
+    let mut pods = Vec::new();
+    for namespace in namespaces {
+        let api = Api::<Pod>::namespaced(client.clone(), namespace);
+        let listed = api.list(&ListParams::default().labels(MANAGERS)).await;
+        let listed =
+            listed.map_err(|error| format!("failed to list their pods: {}", nephele_kit::chain(&error)))?;
+        pods.extend(listed.items);
     }
+    Ok(targets(&pods, CONTROLLERS_MAX))
 }

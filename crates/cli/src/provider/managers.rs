@@ -1,4 +1,4 @@
-//! The decision which of the manager's pods serves a workload cluster. Pure.
+//! The pods of a manager, and the decision which of them serves a workload cluster. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +10,33 @@ use crate::args;
 
 /// A lease: namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LeaseId {
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(crate) struct LeaseId {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// A pod of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ManagerPod {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
+pub(crate) struct ManagerPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
     address: String,
     /// Whether it runs and nobody has deleted it.
-    usable: bool,
+    pub(super) usable: bool,
     /// The lease for which it competes; None without leader election.
-    pub(super) lease: Option<LeaseId>,
+    pub(crate) lease: Option<LeaseId>,
 }
 
 /// All pods of managers, and who holds their leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Managers {
-    pub(super) pods: Vec<ManagerPod>,
-    pub(super) holders: BTreeMap<LeaseId, String>,
+pub(crate) struct Managers {
+    pub(crate) pods: Vec<ManagerPod>,
+    pub(crate) holders: BTreeMap<LeaseId, String>,
 }
 
 impl ManagerPod {
-    pub(super) fn of(pod: &Pod) -> Self {
+    pub(crate) fn of(pod: &Pod) -> Self {
         let namespace = pod.namespace().unwrap_or_default();
         let status = pod.status.as_ref();
         let running = status.and_then(|status| status.phase.as_deref()) == Some("Running");
@@ -80,7 +80,7 @@ fn environment(container: &Container, variable: &str) -> Option<String> {
 
 impl Managers {
     /// The pods to try for the cluster with this endpoint, the best first. Usually there is one. None means: wait.
-    pub(super) fn candidates(&self, host: &str) -> Vec<&ManagerPod> {
+    pub(crate) fn candidates(&self, host: &str) -> Vec<&ManagerPod> {
         let usable: Vec<_> = self.of_endpoint(host).into_iter().filter(|pod| pod.usable).collect();
         // A single replica leads, or will in a moment.
         if usable.len() <= 1 {
@@ -95,12 +95,12 @@ impl Managers {
     }
 
     /// The leases whose holders matter: more than one pod competes for them.
-    pub(super) fn contested(&self) -> BTreeSet<LeaseId> {
+    pub(crate) fn contested(&self) -> BTreeSet<LeaseId> {
         let leases = || self.pods.iter().filter(|pod| pod.usable).filter_map(|pod| pod.lease.as_ref());
         leases().filter(|lease| leases().filter(|other| other == lease).count() > 1).cloned().collect()
     }
 
-    pub(super) fn has(&self, uid: &str) -> bool {
+    pub(crate) fn has(&self, uid: &str) -> bool {
         self.pods.iter().any(|pod| pod.uid == uid)
     }
 
