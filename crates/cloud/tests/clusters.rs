@@ -292,7 +292,7 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
         ClusterSpec { id, endpoint, ..cluster(name) }
     };
     let former =
-        |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: String::new() };
+        |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: None };
     cloud.reserve_endpoints((0..9).map(|number| former(&format!("c{number}"), 30_360 + number % 4)));
     cloud.reserve_endpoint(former("late", 30_362));
     let refused = |spec: ClusterSpec| cloud.ensure_cluster(spec).unwrap_err();

@@ -1,6 +1,6 @@
 //! Faults that are paused: they go on with what they have hit, and decide nothing new.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine};
@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {
     match request {
-        Request::PutFault { id, fault, record, afflicted, notices, leaked, .. } => {
-            Request::PutFault { id, fault, record, afflicted, notices, leaked, paused }
+        Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, .. } => {
+            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused }
         }
         other => other,
     }
@@ -54,13 +54,14 @@ fn restarted(
         record,
         afflicted,
         notices: Vec::new(),
+        is_cut: false,
+        skipped: Vec::new(),
         leaked: Vec::new(),
         paused: true,
     };
     ask(&mut next, at(second), put).expect("it is taken");
     for resource in engine.resources() {
-        let (spec, reached) = (resource.spec.clone(), BTreeMap::new());
-        let adopt = Request::Adopt { spec, created: at(0), reached, hardware: None, deleting: None };
+        let adopt = Request::Adopt { spec: resource.spec.clone(), former: Box::default() };
         ask(&mut next, at(second), adopt).expect("it is adopted");
     }
     next
