@@ -13,7 +13,6 @@
 //! The crate knows neither the cloud nor its engine: all that it does, users can do with `kubectl`.
 
 mod act;
-mod bounded;
 pub mod clock;
 mod expand;
 mod look;

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_yaml::{Bounds, Dialect};
 use serde_json::{Value, json};
 
 use super::*;
@@ -239,7 +240,8 @@ fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
         library.map(|file| file.expect("a file").path()).chain([config.join("samples/scenario.yaml")]);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a text");
-        let written: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let bounds = Bounds { text: text.len(), memory: usize::MAX, depth: 64, dialect: Dialect::Strict };
+        let written = nephele_yaml::read_one(&text, &bounds).expect("YAML");
         let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
         let name = object.metadata.name.clone().expect("a name");
         validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
