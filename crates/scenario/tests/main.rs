@@ -376,3 +376,21 @@ async fn a_paused_scenario_waits() {
     stage.phase("Passed").await;
     stage.stop().await;
 }
+
+/// A look that nobody made is a gap, whatever the reason.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_a_gap_between_looks() {
+    let stage = Stage::start();
+    stage.machine("demo", "a", "Running").await;
+    let failed = json!({ "machines": { "phase": "Failed", "atLeast": 1 }, "during": "1m" });
+    stage.scenario(&json!([{ "never": failed }])).await;
+    let looks = |scenario: &Scenario| status(scenario).steps.iter().any(|step| step.looked.is_some());
+    stage.api.eventually::<Scenario>("s", "to look", looks).await;
+    let paused = |value: serde_json::Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
+    stage.api.patch::<Scenario>("s", &paused(json!(""))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(90)).await;
+    stage.api.patch::<Scenario>("s", &paused(json!(null))).await;
+    let message = status(&stage.phase("Failed").await).steps[0].message.clone();
+    assert!(message.starts_with("nobody looked from ") && message.ends_with("; a is Running"), "{message}");
+    stage.stop().await;
+}

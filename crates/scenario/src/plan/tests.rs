@@ -60,6 +60,10 @@ struct World {
     done: BTreeSet<String>,
     /// The steps for which something was done, in this order.
     acted: Vec<usize>,
+    /// When it was looked for the sight of each step.
+    looks: BTreeMap<usize, Vec<Timestamp>>,
+    /// What a process remembers of that.
+    looked: BTreeMap<usize, Timestamp>,
 }
 
 /// Where the process stops.
@@ -75,7 +79,7 @@ impl World {
         after(at(0), self.now)
     }
 
-    fn seen(&self, script: &Script) -> Seen {
+    fn seen(&mut self, script: &Script) -> Seen {
         let faults = self.faults.iter().map(|(name, created)| {
             // It takes two seconds until a Fault is in force.
             let phase = if self.now >= *created + seconds(2) { "Active" } else { "" };
@@ -85,14 +89,17 @@ impl World {
             )
         });
         let Wants { sights, clocks } = wants(script, self.generation, self.stored.as_ref());
+        let now = self.now();
         let looks = sights.into_iter().map(|(index, sight)| {
             let Sight::Cluster { name, .. } = sight else { panic!("all sights are of Clusters") };
+            self.looks.entry(index).or_default().push(now);
             let is_met = self.now >= seconds(name[1..].parse().expect("a number"));
             let message = format!("seen at {}", self.now.as_secs());
             (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
         });
+        let (faults, looks) = (faults.collect(), looks.collect());
         let clocks = clocks.into_iter().map(|cloud| (cloud.to_owned(), self.seen_clock()));
-        Seen { faults: faults.collect(), looks: looks.collect(), clocks: clocks.collect() }
+        Seen { faults, looks, clocks: clocks.collect(), looked: self.looked.clone() }
     }
 
     /// It takes a second until a clock is in force.
@@ -137,8 +144,11 @@ impl World {
         let seen = self.seen(script);
         let mut next = plan(script, self.generation, self.stored.as_ref(), &seen, self.now());
         if stop == Stop::BeforeItActs {
+            self.looked.clear();
             return true;
         }
+        let now = self.now();
+        self.looked.extend(next.looked.iter().map(|index| (*index, now)));
         for act in std::mem::take(&mut next.acts) {
             if let Some(step) = act.step {
                 let stored = &self.stored.as_ref().expect("a stored status").steps[step];
@@ -153,6 +163,7 @@ impl World {
             next.settle(&act, &ending, self.now());
         }
         if stop == Stop::BeforeItWrites {
+            self.looked.clear();
             return true;
         }
         let is_new = self.stored.as_ref() != Some(&next.status);
@@ -383,6 +394,14 @@ proptest! {
                 (Action::Expect { within, .. }, "Failed") => prop_assert!(finished >= after(started, *within)),
                 (Action::Never { during: length, .. } | Action::Pause(length), "Passed") => {
                     prop_assert!(finished >= after(started, *length));
+                    if let Action::Never { .. } = step.action {
+                        // A look that nobody remembers is one, too.
+                        let times = || [started].into_iter().chain(world.looks[&index].iter().copied().filter(|look| *look <= finished)).chain([finished]);
+                        for (before, next) in times().zip(times().skip(1)) {
+                            prop_assert!(next <= after(before, LATE_MAX), "nobody looked from {} to {}", before, next);
+                        }
+                        prop_assert_eq!(&was.looked, &was.finished);
+                    }
                 }
                 _ => {}
             }
@@ -545,4 +564,54 @@ fn what_may_pass_is_tried_for_a_minute() {
         stored = next.status;
         assert_eq!((stored.steps[0].phase.as_str(), stored.steps[0].message.as_str()), (phase, "busy"));
     }
+}
+
+fn never(from: u64, during: u64) -> Action {
+    Action::Never { sight: sight(from), during: seconds(during) }
+}
+
+#[test]
+fn what_nobody_looked_for_has_not_been_absent() {
+    let script = script([never(900, 60)]);
+    let seen = |look: &Look| Seen { looks: [(0, look.clone())].into(), ..Seen::default() };
+    let (absent, unclear) = (Look::NotMet("it is not there".into()), Look::Unclear("busy".into()));
+    let begun = plan(&script, 0, None, &Seen::default(), at(0)).status;
+    let next = |stored: &ScenarioStatus, look: &Look, second: i64| {
+        let step = plan(&script, 0, Some(stored), &seen(look), at(second)).status.steps.remove(0);
+        (step.phase, step.message, step.looked.map(|looked| looked.0))
+    };
+    let status = plan(&script, 0, Some(&begun), &seen(&absent), at(5)).status;
+    assert_eq!(status.steps[0].looked, Some(MicroTime(at(5))));
+    let running = |looked| ("Running".to_owned(), "it is not there".to_owned(), Some(at(looked)));
+    // Two looks that the status has are at least two seconds apart.
+    assert_eq!(next(&status, &absent, 6), running(5));
+    assert_eq!(next(&status, &absent, 7), running(7));
+    assert_eq!(next(&status, &absent, 10), running(10));
+    let gap =
+        "nobody looked from 2023-11-14T22:13:25.000Z to 2023-11-14T22:13:31.000Z, which is longer than 5s";
+    assert_eq!(
+        next(&status, &absent, 11),
+        ("Failed".to_owned(), format!("{gap}; now it is not there"), Some(at(11)))
+    );
+    // Whoever could not see anything has not looked.
+    assert_eq!(next(&status, &unclear, 10), ("Running".to_owned(), "busy".to_owned(), Some(at(5))));
+    assert_eq!(next(&status, &unclear, 11), ("Failed".to_owned(), format!("{gap}; now busy"), Some(at(5))));
+    // A process knows its own looks better than the status.
+    let remembered = Seen { looked: [(0, at(9))].into(), ..seen(&absent) };
+    assert_eq!(plan(&script, 0, Some(&status), &remembered, at(14)).status.steps[0].phase, "Running");
+    // The first look is one that can be missed, too.
+    assert_eq!(next(&begun, &absent, 6).0, "Failed");
+}
+
+#[test]
+fn a_status_is_written_for_half_of_the_looks_at_most() {
+    let constant = script([never(900, 600)]);
+    let (mut stored, mut writes) = (plan(&constant, 0, None, &Seen::default(), at(0)).status, 0);
+    for second in 1..=600 {
+        let seen = Seen { looks: [(0, Look::NotMet("no".into()))].into(), ..Seen::default() };
+        let next = plan(&constant, 0, Some(&stored), &seen, at(second)).status;
+        writes += usize::from(next != stored);
+        stored = next;
+    }
+    assert_eq!((stored.steps[0].phase.as_str(), writes), ("Passed", 301));
 }
