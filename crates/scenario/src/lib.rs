@@ -1,14 +1,15 @@
 //! The controller of Scenarios.
 //!
 //! ```text
-//!  Scenario ─▶ fetch ▶ validate(expanded) ─▶ Script ─▶ plan(script, status so far, what was seen, now)
+//!  Scenario ─▶ runs ▶ validate(expanded) ─▶ Script ─▶ plan(script, status so far, what was seen, now)
 //!     ▲          │                                        │
 //!     │          └── observe: Faults, Clusters, Machines, clocks  ▼
 //!     └── status ◀── report ◀── settle ◀── act: Faults, patches, Events
 //! ```
 //!
 //! All progress is in the status. `plan` and `validate` are pure, each action can be repeated, and no action is done
-//! before the status says that its step has begun. So it makes no difference where the process stops and goes on.
+//! before the status says that its step has begun. So it makes no difference where the process stops and goes on. What is
+//! kept in memory (`runs`) only spares work: the script, so that no look reads the whole spec again, and the times of looks.
 //!
 //! The crate knows neither the cloud nor its engine: all that it does, users can do with `kubectl`.
 
@@ -25,6 +26,7 @@ mod refusal;
 mod report;
 mod resource;
 mod run;
+mod runs;
 mod script;
 mod validate;
 mod variables;

@@ -37,7 +37,7 @@ fn script(actions: impl IntoIterator<Item = Action>) -> Script {
 /// The script of a spec.
 fn read(steps: &Value) -> Script {
     let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
-    validate("default", "s", &spec).unwrap_or_else(|error| panic!("{error}: {steps}"))
+    validate("s", &spec).unwrap_or_else(|error| panic!("{error}: {steps}"))
 }
 
 fn fault(name: &str, lasts: Option<u64>) -> Action {

@@ -8,7 +8,9 @@ use super::*;
 
 fn read(steps: &Value) -> Valid<Script> {
     let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
-    validate("default", "demo", &spec)
+    let script = validate("demo", &spec)?;
+    script.steps.iter().try_for_each(|step| check_manifests("default", step))?;
+    Ok(script)
 }
 
 fn fault(name: &str) -> Value {
@@ -198,7 +200,7 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
         assert!(message.contains("must be of one of the groups cluster.x-k8s.io, "), "{message}");
     }
     let spec = serde_json::from_value(json!({ "steps": [fault("a")] })).expect("a spec");
-    let message = validate("default", &"a".repeat(253), &spec).expect_err("too long").to_string();
+    let message = validate(&"a".repeat(253), &spec).expect_err("too long").to_string();
     assert!(message.ends_with("which is longer than 253 characters"), "{message}");
 }
 
@@ -244,7 +246,7 @@ fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
         let written = nephele_yaml::read_one(&text, &bounds).expect("YAML");
         let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
         let name = object.metadata.name.clone().expect("a name");
-        validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        validate(&name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(serde_json::to_value(&object).expect("JSON"), written, "{name}");
     }
 }
