@@ -178,7 +178,8 @@ fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
     // A version with a build has a plus sign, which a key cannot have.
     let call = parts.join("-").replace('+', "_");
     let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let longest = call.len() + "-".len() + PRELOADED.len().max(ACTUAL.len());
+    let suffix = PRELOADED.len().max(ACTUAL.len());
+    let longest = call.len().saturating_add("-".len()).saturating_add(suffix);
     if call.bytes().all(in_key) && longest <= KEY_MAX {
         Ok(call)
     } else {

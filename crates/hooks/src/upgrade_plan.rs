@@ -182,6 +182,17 @@ mod tests {
         assert_eq!(steps("v1.1.0", "v1.3.0", &["two"]), Err(PlanError::Version(text("two"))));
     }
 
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("version", 64 * 1024, &["v1.36.0", "v1.", "v1.36.0-a"], |text| {
+            let _ = steps("v1.35.0", text, &[text]);
+        });
+        nephele_growth::assert_linear("known versions", 64 * 1024, &["v1.36.0,"], |text| {
+            let settings = [(KUBERNETES_VERSIONS.to_owned(), text.to_owned())].into();
+            let _ = answer(&GenerateUpgradePlanRequest { settings, ..GenerateUpgradePlanRequest::default() });
+        });
+    }
+
     /// Numbers at the edges of their type and of what is taken, and small ones.
     fn number() -> impl Strategy<Value = u64> {
         prop_oneof![

@@ -13,6 +13,9 @@
 //!
 //! The crate knows neither the cloud nor its engine: all that it does, users can do with `kubectl`.
 
+// Numbers of users enter here: a sum that wraps is a wrong answer, and one that panics ends a request.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod act;
 pub mod clock;
 mod expand;

@@ -18,9 +18,9 @@ pub(crate) fn documents_of(text: &str) -> impl Iterator<Item = &str> {
 
 /// The first document of a text, and what is after it.
 fn split(text: &str) -> (&str, &str) {
-    let mut at = 0;
+    let mut at = 0_usize;
     for line in text.split_inclusive('\n') {
-        let end = at + line.len();
+        let end = at.saturating_add(line.len());
         if is_marker(line, "...") {
             return (&text[..at], &text[end..]);
         }

@@ -3,6 +3,9 @@
 //! Users write YAML in objects that the manager reads beside the requests of everybody else. So a text is no longer than a
 //! bound before it is parsed, the parser is linear in it, and what its few anchors stand for is counted while it is read.
 
+// Numbers of users enter here: a sum that wraps is a wrong answer, and one that panics ends a request.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod documents;
 mod value;
 

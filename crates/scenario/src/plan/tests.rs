@@ -409,6 +409,80 @@ proptest! {
     }
 }
 
+/// A duration at the edges of its type, as it is written.
+fn edge_of_time() -> impl Strategy<Value = &'static str> {
+    let edges = [
+        "0",
+        "1ns",
+        "1s",
+        "2562047h47m16.854775807s",
+        "9223372036854775807ns",
+        "9223372036854775806ns",
+        "8760h",
+    ];
+    prop::sample::select(edges.to_vec())
+}
+
+/// A number at the edges of its type.
+fn edge() -> impl Strategy<Value = i64> {
+    let edges = [
+        0,
+        1,
+        2,
+        99,
+        100,
+        101,
+        1000,
+        1001,
+        i64::from(i32::MAX) - 1,
+        i64::from(i32::MAX),
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    prop::sample::select(edges.to_vec())
+        .prop_flat_map(|edge| prop::sample::select(vec![edge, -edge, i64::MIN]))
+}
+
+proptest! {
+    /// Whatever the numbers of a spec and the times are, there is a mistake or a plan.
+    #[test]
+    fn numbers_at_the_edges_of_their_type_are_refused_or_planned(
+        number in edge(), other in edge(), length in edge_of_time(), jump in edge_of_time(),
+        seconds in proptest::collection::vec(
+            prop::sample::select(vec![Timestamp::MIN, at(0), at(1), at(7), Timestamp::MAX]), 1..8,
+        ),
+    ) {
+        let machines = json!({ "machines": { "count": number }, "within": length, "during": length });
+        let fault = json!({ "name": "f", "spec": { "effect": { "freeze": {} } }, "for": length });
+        for step in [
+            json!({ "expect": machines }),
+            json!({ "never": machines }),
+            json!({ "fault": fault }),
+            json!({ "pause": length }),
+            json!({ "clock": { "cloud": "a", "step": number, "jump": jump } }),
+            json!({ "scale": { "kind": "MachinePool", "name": "a", "replicas": number } }),
+            json!({ "repeat": number, "steps": [{ "pause": length }] }),
+            json!({ "parallel": [{ "repeat": number, "steps": [{ "pause": "1s" }] }, { "repeat": other, "steps": [{ "pause": "1s" }] }] }),
+        ] {
+            let Ok(spec) = serde_json::from_value::<ScenarioSpec>(json!({ "steps": [step] })) else { continue };
+            let Ok(script) = validate("s", &spec) else { continue };
+            prop_assert!(script.steps.len() <= 100);
+            let set = CloudClock { steps: Some(other), ahead: jump.into(), ..CloudClock::default() };
+            let in_force = Some(CloudClockStatus { steps: Some(number), ..CloudClockStatus::default() });
+            let clock = SeenClock::Read { version: String::new(), set, in_force };
+            let seen = Seen {
+                looks: [(0, Look::NotMet("no".into()))].into(),
+                clocks: [("a".to_owned(), clock)].into(),
+                ..Seen::default()
+            };
+            let mut stored = None;
+            for now in &seconds {
+                stored = Some(plan(&script, 1, stored.as_ref(), &seen, *now).status);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_comes_after_a_failed_step_is_skipped_and_its_faults_are_healed() {
     let late = Action::Expect { sight: sight(100), within: seconds(5) };
