@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 use crate::plan::is_over;
 use crate::script::Script;
 
-/// The most Scenarios of a namespace that run at once. Each may look at ten things in a second, one in each branch, and list its
-/// Faults: so a namespace causes 220 requests in a second at most. And each keeps a script with texts of up to 1 MiB
-/// ([`crate::expand::TEXTS_MAX`]): 20 MiB for a namespace.
+/// The most Scenarios of a namespace that run at once. Each looks once a second, and once more when its status has changed. A
+/// look is a list of Faults and, for each of up to ten branches, one or two requests: so a namespace causes 20 × 2 × 21 = 840
+/// requests in a second at most. And each keeps a script with texts of up to 1 MiB ([`crate::expand::TEXTS_MAX`]): 20 MiB for a
+/// namespace.
 pub(crate) const RUNNING_MAX: usize = 20;
 
 /// What is known of a Scenario that runs.

@@ -41,8 +41,8 @@ pub struct Bounds {
 pub enum Dialect {
     /// As YAML 1.2 says: only `true` and `false` are truth values, and two members of an object with one name are an error.
     Strict,
-    /// As `sigs.k8s.io/yaml` and thus `kubectl` and the API server do: `yes` and `on` are true, too, and the last of two members
-    /// with one name is taken.
+    /// As `sigs.k8s.io/yaml` does, and with it `kubectl` and the API server: `yes` and `on` are true, too, and the last of two
+    /// members with one name is taken.
     Go,
 }
 

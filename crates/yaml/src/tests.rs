@@ -41,7 +41,7 @@ fn values_are_those_that_json_has() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_document() {
+fn a_message_names_the_document_that_is_wrong() {
     for (text, message) in [
         ("a: [", "document 1 must be YAML: "),
         ("a: 1\na: 2\n", "document 1 must be YAML: "),
