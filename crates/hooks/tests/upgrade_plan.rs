@@ -41,6 +41,19 @@ fn of_builds_of_one_version_the_last_in_the_list_is_taken() {
     assert_eq!(planned("v1.31.0+b", "v1.33.1+b", &known), ["v1.32.0+c", "v1.33.1+b"]);
 }
 
+/// It did not end, and pushed a text for each of 2^64 minor versions.
+#[test]
+fn the_largest_minor_version_is_refused_in_words() {
+    let request = GenerateUpgradePlanRequest {
+        from_control_plane_kubernetes_version: format!("v1.{}.0", u64::MAX),
+        to_kubernetes_version: format!("v1.{}.1", u64::MAX),
+        ..GenerateUpgradePlanRequest::default()
+    };
+    let failure = answer(&request).expect_err("no version of Kubernetes has such a number");
+    let message = "\"v1.18446744073709551615.0\" has a number above 65535, as no version of Kubernetes has";
+    assert_eq!(failure.message(), message);
+}
+
 fn version() -> impl Strategy<Value = String> {
     let build = prop_oneof![4 => Just(""), 1 => Just("+1"), 1 => Just("+a")];
     let edges = prop::sample::select(vec![0, 1, 65_534, 65_535, 65_536, u64::MAX - 1, u64::MAX]);

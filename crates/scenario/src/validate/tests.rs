@@ -205,6 +205,14 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
 }
 
 #[test]
+fn as_many_brackets_as_fit_are_refused_in_words() {
+    let message =
+        read(&json!([{ "apply": { "manifests": "[".repeat(65536) } }])).expect_err("no YAML").to_string();
+    assert!(message.starts_with("spec.steps[0].apply.manifests: document 1 must be YAML: "), "{message}");
+    assert!(message.len() < 600 && !message.contains('\n'), "{message}");
+}
+
+#[test]
 fn a_wrong_selector_is_told() {
     for selector in [json!("a=b"), json!({ "matchExpressions": [{ "key": "a", "operator": "Like" }] })] {
         let steps =
