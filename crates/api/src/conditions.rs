@@ -152,6 +152,8 @@ pub mod reasons {
     pub const STEP_RUNNING: &str = "StepRunning";
     /// A step of a scenario failed; the message says which, and why.
     pub const STEP_FAILED: &str = "StepFailed";
+    /// As many scenarios as allowed run in the namespace. This one begins when one of them is over.
+    pub const TOO_MANY_RUN: &str = "TooManyRun";
     /// The Faults of a scenario are being deleted.
     pub const HEALING: &str = "Healing";
     /// The cloud refused the request.

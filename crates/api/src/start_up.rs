@@ -55,6 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("jitter", 64 * 1024, &["", "0."], |text| {
+            let _ = StartupJitter::parse(text);
+        });
+    }
+
+    #[test]
     fn jitter_is_a_fraction_from_zero_to_one() {
         for (text, value) in [("0", 0.0), ("0.2", 0.2), (".5", 0.5), ("1", 1.0), ("1.00", 1.0), ("0.", 0.0)] {
             assert_eq!(StartupJitter::parse(text).map(StartupJitter::get), Ok(value), "{text}");

@@ -69,6 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("network", 64 * 1024, &["", "10.0.0.0/"], |text| {
+            let _ = node_share(text, 1);
+        });
+    }
+
+    #[test]
     fn addresses_are_counted_from_the_start_of_the_network() {
         assert_eq!(address("10.96.0.0/12", 10), Some("10.96.0.10".parse().unwrap()));
         assert_eq!(address("10.97.3.4/12", 1), Some("10.96.0.1".parse().unwrap()));

@@ -291,8 +291,7 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
         let endpoint = (port != 0).then(|| Endpoint { host: "127.0.0.1".into(), port });
         ClusterSpec { id, endpoint, ..cluster(name) }
     };
-    let former =
-        |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: None };
+    let former = |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: None };
     cloud.reserve_endpoints((0..9).map(|number| former(&format!("c{number}"), 30_360 + number % 4)));
     cloud.reserve_endpoint(former("late", 30_362));
     let refused = |spec: ClusterSpec| cloud.ensure_cluster(spec).unwrap_err();

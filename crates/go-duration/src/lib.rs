@@ -1,6 +1,9 @@
 //! Durations in Go's syntax (Go, package `time`), for flags of managers, fields of objects and requests of Cluster API.
 //! The crate depends on no other crate of Nephele, so that `runtime-sdk` can be used without the rest.
 
+// Numbers of users enter here: a sum that wraps is a wrong answer, and one that panics ends a request.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 use std::time::Duration;
 
 /// Why a text is not a duration of zero or more.
@@ -110,7 +113,9 @@ fn part(whole: &str, fraction: &str, scale: u64) -> Result<u128, DurationError> 
         if kept.is_empty() { 0 } else { kept.parse().map_err(|_| DurationError::Syntax)? };
     let denominator = 10_u128.pow(u32::try_from(kept.len()).unwrap_or(FRACTION_DIGITS_MAX));
     let scale = u128::from(scale);
-    Ok(whole * scale + numerator * scale / denominator)
+    // Twenty digits in the largest unit are less than 2^112, so this is never cut.
+    let fraction = numerator.saturating_mul(scale).checked_div(denominator).unwrap_or_default();
+    Ok(whole.saturating_mul(scale).saturating_add(fraction))
 }
 
 /// The digits at the beginning of a text, and the rest.
@@ -124,6 +129,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("duration", 64 * 1024, &["", "1"], |text| {
+            let _ = parse(text);
+        });
+    }
 
     #[test]
     fn durations_are_read_as_go_reads_them() {

@@ -14,6 +14,9 @@
 //! and the management API. It requests an update by writing to the machine's object, because another process may run
 //! the machine. It reaches all objects through [`Access`], which checks the names in requests.
 
+// Numbers of users enter here: a sum that wraps is a wrong answer, and one that panics ends a request.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod access;
 mod extension;
 pub mod in_place;

@@ -21,6 +21,7 @@ use nephele_runtime_sdk::{
     hooks::{Response, Settings},
     wire::{self, Object},
 };
+use nephele_yaml::{Bounds, Dialect};
 use serde_json::json;
 use thiserror::Error;
 use tracing::warn;
@@ -37,6 +38,8 @@ const KEY_MAX: usize = 253;
 /// The most entries of a ConfigMap. Beyond that, no new answer is recorded. With keys of 253 characters they are
 /// less than 160 KiB of the 1 MiB that a ConfigMap may have, so a caller that makes up versions cannot fill it.
 const ENTRIES_MAX: usize = 512;
+/// The bounds of a preloaded response. It has five short fields.
+const BOUNDS: Bounds = Bounds { text: 16 * 1024, memory: 1024 * 1024, depth: 16, dialect: Dialect::Strict };
 
 /// Why a call cannot be answered.
 #[derive(Debug, Error)]
@@ -89,7 +92,7 @@ pub enum ScriptError {
         key: String,
         /// The cause.
         #[source]
-        source: serde_yaml_ng::Error,
+        source: nephele_yaml::YamlError,
     },
     /// The preloaded response does not have the fields of the hook's response.
     #[error("failed to read {key} of ConfigMap {name} as a response")]
@@ -175,7 +178,8 @@ fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
     // A version with a build has a plus sign, which a key cannot have.
     let call = parts.join("-").replace('+', "_");
     let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let longest = call.len() + "-".len() + PRELOADED.len().max(ACTUAL.len());
+    let suffix = PRELOADED.len().max(ACTUAL.len());
+    let longest = call.len().saturating_add("-".len()).saturating_add(suffix);
     if call.bytes().all(in_key) && longest <= KEY_MAX {
         Ok(call)
     } else {
@@ -191,7 +195,7 @@ fn extension_config(settings: &Settings) -> Option<&String> {
 /// Reads a response.
 fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError> {
     let (name, key) = (name.to_owned(), key.to_owned());
-    match serde_yaml_ng::from_str(text) {
+    match nephele_yaml::read_one(text, &BOUNDS) {
         Ok(value) => {
             wire::from_value::<R>(value).map_err(|source| ScriptError::Response { name, key, source })
         }

@@ -1,16 +1,18 @@
 //! The versions that an upgrade passes through: one of each minor version, since Kubernetes cannot skip any.
 
-use std::{cmp::Ordering, str::FromStr};
+use std::{cmp::Ordering, collections::BTreeMap, str::FromStr};
 
 use nephele_runtime_sdk::hooks::{
     Failure, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, UpgradeStep,
 };
 use thiserror::Error;
 
-use crate::settings::KUBERNETES_VERSIONS;
+use crate::{access::shown, settings::KUBERNETES_VERSIONS};
 
 /// The most minor versions that an upgrade may pass through. Kubernetes has come to 36 in eleven years.
 const STEPS_MAX: u64 = 100;
+/// The largest number in a version. Larger ones would pass for versions and are none, and sums of them have no end.
+const NUMBER_MAX: u64 = 65_535;
 
 /// Why there is no plan.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -18,6 +20,9 @@ pub enum PlanError {
     /// A text is not a version.
     #[error("{0:?} is not a version of Kubernetes, such as v1.36.1")]
     Version(String),
+    /// A number of a version is too large.
+    #[error("{0:?} has a number above {NUMBER_MAX}, as no version of Kubernetes has")]
+    Number(String),
     /// The target is older.
     #[error("cannot plan a downgrade from {from} to {to}")]
     Back {
@@ -48,7 +53,11 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
         let number = semver::Version::parse(text.strip_prefix('v').unwrap_or(text));
-        Ok(Self { text: text.to_owned(), number: number.map_err(|_| PlanError::Version(text.to_owned()))? })
+        let number = number.map_err(|_| PlanError::Version(shown(text)))?;
+        if number.major.max(number.minor).max(number.patch) > NUMBER_MAX {
+            return Err(PlanError::Number(shown(text)));
+        }
+        Ok(Self { text: text.to_owned(), number })
     }
 }
 
@@ -79,22 +88,26 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
         return Err(PlanError::Back { from, to });
     }
     let (start, end) = (&from.number, &to.number);
-    if start.major != end.major || end.minor - start.minor > STEPS_MAX {
+    // The target does not come before, so neither does its minor version, if the major one is the same.
+    if start.major != end.major || end.minor.abs_diff(start.minor) > STEPS_MAX {
         let (from, to) = ends();
         return Err(PlanError::Far { from, to });
     }
     let known: Vec<Version> = known.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let mut last: BTreeMap<u64, &Version> = BTreeMap::new();
+    for version in
+        known.iter().filter(|known| known.number.major == start.major && known.number.pre.is_empty())
+    {
+        let last = last.entry(version.number.minor).or_insert(version);
+        // Of builds of one version, the last in the list.
+        if version.number.cmp_precedence(&last.number) != Ordering::Less {
+            *last = version;
+        }
+    }
     let mut steps = Vec::new();
-    for minor in start.minor + 1..end.minor {
-        let is_candidate = |number: &semver::Version| {
-            (number.major, number.minor) == (start.major, minor) && number.pre.is_empty()
-        };
-        let last = known
-            .iter()
-            .filter(|version| is_candidate(&version.number))
-            .max_by(|one, other| one.number.cmp_precedence(&other.number));
-        steps
-            .push(last.map_or_else(|| format!("v{}.{minor}.0", start.major), |version| version.text.clone()));
+    for minor in start.minor.saturating_add(1)..end.minor {
+        let known = last.get(&minor).map(|version| version.text.clone());
+        steps.push(known.unwrap_or_else(|| format!("v{}.{minor}.0", start.major)));
     }
     steps.push(to.text);
     Ok(steps)
@@ -155,15 +168,72 @@ mod tests {
             ("v1.36.1", "v1.35.9", PlanError::Back { from: text("v1.36.1"), to: text("v1.35.9") }),
             ("v1.36.0+a", "v1.36.0", PlanError::Back { from: text("v1.36.0+a"), to: text("v1.36.0") }),
             ("v1.36.1", "v2.0.0", PlanError::Far { from: text("v1.36.1"), to: text("v2.0.0") }),
+            ("v1.36.1", "v1.137.0", PlanError::Far { from: text("v1.36.1"), to: text("v1.137.0") }),
+            ("v1.36.1", "v1.65535.0", PlanError::Far { from: text("v1.36.1"), to: text("v1.65535.0") }),
+            ("v1.36.1", "v1.65536.0", PlanError::Number(text("v1.65536.0"))),
             (
-                "v1.36.1",
-                "v1.999999999999.0",
-                PlanError::Far { from: text("v1.36.1"), to: text("v1.999999999999.0") },
+                "v1.18446744073709551615.0",
+                "v1.18446744073709551615.1",
+                PlanError::Number(text("v1.18446744073709551615.0")),
             ),
         ] {
             assert_eq!(steps(from, to, &[]), Err(expected), "{from} {to}");
         }
         assert_eq!(steps("v1.1.0", "v1.3.0", &["two"]), Err(PlanError::Version(text("two"))));
+    }
+
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("version", 64 * 1024, &["v1.36.0", "v1.", "v1.36.0-a"], |text| {
+            let _ = steps("v1.35.0", text, &[text]);
+        });
+        nephele_growth::assert_linear("known versions", 64 * 1024, &["v1.36.0,"], |text| {
+            let settings = [(KUBERNETES_VERSIONS.to_owned(), text.to_owned())].into();
+            let _ = answer(&GenerateUpgradePlanRequest { settings, ..GenerateUpgradePlanRequest::default() });
+        });
+    }
+
+    /// Numbers at the edges of their type and of what is taken, and small ones.
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            prop::sample::select(vec![
+                0,
+                1,
+                2,
+                35,
+                36,
+                37,
+                NUMBER_MAX - 1,
+                NUMBER_MAX,
+                NUMBER_MAX + 1,
+                u64::from(u32::MAX),
+                u64::MAX / 2,
+                u64::MAX - 2,
+                u64::MAX - 1,
+                u64::MAX,
+            ]),
+            0..40_u64,
+        ]
+    }
+
+    proptest! {
+        // Few pairs have their largest number in one place.
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        /// Whatever the numbers are, there are at most [`STEPS_MAX`] steps, each one ahead of the one before, or words.
+        #[test]
+        fn numbers_at_the_edges_of_their_type_make_few_steps_or_an_error(
+            from in [number(), number(), number()], to in [number(), number(), number()], in_common in 0..4_usize,
+            known in proptest::collection::vec([number(), number(), number()], 0..6),
+        ) {
+            let text = |[major, minor, patch]: [u64; 3]| format!("v{major}.{minor}.{patch}");
+            let to: [u64; 3] = std::array::from_fn(|place| if place < in_common { from[place] } else { to[place] });
+            let known: Vec<String> = known.into_iter().map(text).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            match steps(&text(from), &text(to), &known) {
+                Ok(steps) => prop_assert!(steps.len() <= 100),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
     }
 
     proptest! {

@@ -41,9 +41,24 @@ fn of_builds_of_one_version_the_last_in_the_list_is_taken() {
     assert_eq!(planned("v1.31.0+b", "v1.33.1+b", &known), ["v1.32.0+c", "v1.33.1+b"]);
 }
 
+/// It did not end, and pushed a text for each of 2^64 minor versions.
+#[test]
+fn the_largest_minor_version_is_refused_in_words() {
+    let request = GenerateUpgradePlanRequest {
+        from_control_plane_kubernetes_version: format!("v1.{}.0", u64::MAX),
+        to_kubernetes_version: format!("v1.{}.1", u64::MAX),
+        ..GenerateUpgradePlanRequest::default()
+    };
+    let failure = answer(&request).expect_err("no version of Kubernetes has such a number");
+    let message = "\"v1.18446744073709551615.0\" has a number above 65535, as no version of Kubernetes has";
+    assert_eq!(failure.message(), message);
+}
+
 fn version() -> impl Strategy<Value = String> {
     let build = prop_oneof![4 => Just(""), 1 => Just("+1"), 1 => Just("+a")];
-    (20_u64..40, 0_u64..4, build).prop_map(|(minor, patch, build)| format!("v1.{minor}.{patch}{build}"))
+    let edges = prop::sample::select(vec![0, 1, 65_534, 65_535, 65_536, u64::MAX - 1, u64::MAX]);
+    (prop_oneof![20 => 20_u64..40, 1 => edges], 0_u64..4, build)
+        .prop_map(|(minor, patch, build)| format!("v1.{minor}.{patch}{build}"))
 }
 
 proptest! {
@@ -53,7 +68,7 @@ proptest! {
         from in version(), to in version(), behind in 0_u64..3, known in prop::collection::vec(version(), 0..30),
     ) {
         let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u64>().ok());
-        let workers = format!("v1.{}.0", minor(&from).expect("a version") - behind);
+        let workers = format!("v1.{}.0", minor(&from).expect("a version").saturating_sub(behind));
         let request = GenerateUpgradePlanRequest {
             from_control_plane_kubernetes_version: from.clone(),
             from_workers_kubernetes_version: workers,
@@ -73,7 +88,10 @@ proptest! {
                     judged.is_ok() || builds && matches!(judged, Err(UpgradePlanError::Order { .. }));
                 prop_assert!(allowed, "{judged:?} of {response:?}");
             }
-            Err(failure) => prop_assert!(failure.message().contains("cannot plan a downgrade"), "{failure}"),
+            Err(failure) => {
+                let reasons = ["cannot plan a downgrade", "cannot plan an upgrade", "has a number above 65535"];
+                prop_assert!(reasons.iter().any(|reason| failure.message().contains(reason)), "{failure}");
+            }
         }
     }
 }

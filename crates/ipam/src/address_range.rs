@@ -93,7 +93,7 @@ impl AddressRange {
     /// How many addresses; the 2^128 of `::/0` are reported as `u128::MAX`.
     #[must_use]
     pub fn count(self) -> u128 {
-        (self.last - self.first).saturating_add(1)
+        self.last.saturating_sub(self.first).saturating_add(1)
     }
 }
 

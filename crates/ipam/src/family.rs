@@ -73,6 +73,6 @@ pub(crate) fn number(address: IpAddr) -> u128 {
 /// First and last number of the subnet of `length` bits that holds `number`.
 pub(crate) fn subnet(family: Family, number: u128, length: u8) -> (u128, u128) {
     let host_bits = u32::from(family.bits().saturating_sub(length));
-    let hosts = if host_bits == 128 { u128::MAX } else { (1 << host_bits) - 1 };
+    let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |size| size.wrapping_sub(1));
     (number & !hosts, number | hosts)
 }

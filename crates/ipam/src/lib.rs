@@ -58,9 +58,13 @@
 //! were written and never panics on them.
 
 mod address_pool;
+// In these modules numbers of users enter: a sum that wraps is a wrong answer, and one that panics ends a task.
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 mod address_range;
 mod address_set;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 mod address_spec;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 mod family;
 mod few;
 mod field_error;
@@ -69,8 +73,10 @@ mod holdings;
 mod intervals;
 mod owner;
 mod parse;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 mod prefix;
 mod prefix_pool;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 mod prefix_spec;
 mod update;
 mod usage;

@@ -94,7 +94,7 @@ impl PrefixLayout {
 
 /// The host bits of an allocated prefix: less than 128, because a length is at least 1.
 fn host_bits(length: u8) -> u32 {
-    u32::from(Family::V6.bits() - length)
+    u32::from(Family::V6.bits().saturating_sub(length))
 }
 
 fn blocks_of(length: u8, (first, last): (u128, u128)) -> (u128, u128) {

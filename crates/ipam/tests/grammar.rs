@@ -218,3 +218,16 @@ proptest! {
         prop_assert_eq!(set(&a).contains_range(range), all);
     }
 }
+
+#[test]
+fn no_pattern_takes_longer_than_its_length_allows() {
+    nephele_growth::assert_linear("address", 16 * 1024, &["", "10.0.0.", "fd00::"], |text| {
+        let _ = parse_address(text);
+        let _ = text.parse::<AddressRange>();
+    });
+    let beginnings = ["10.0.0.1-", "10.0.0.0/"];
+    nephele_growth::assert_linear("entries of a pool", 16 * 1024, &beginnings, |text| {
+        let addresses = vec![text.to_owned()];
+        let _ = AddressPoolSpec { addresses, prefix: 24, ..AddressPoolSpec::default() }.validate();
+    });
+}

@@ -80,12 +80,16 @@ extern crate self as nephele_runtime_sdk;
 pub mod catalog;
 #[cfg(feature = "client")]
 pub mod client;
+// In these modules numbers of users enter: a sum that wraps is a wrong answer, and one that panics ends a request.
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 pub mod hooks;
 pub mod openapi;
 mod patch;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 pub mod topology;
+#[cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 pub mod wire;
 
 pub use patch::{between as patch_between, merge_patch};

@@ -410,3 +410,11 @@ fn deep_bodies_are_refused_and_do_not_overflow() {
         }
     }
 }
+
+#[test]
+fn no_pattern_takes_longer_than_its_length_allows() {
+    nephele_growth::assert_linear("body", 64 * 1024, &["", "{\"cluster\": ", "{\"a\": ["], |text| {
+        let _ = wire::from_slice::<hooks::GenerateUpgradePlanRequest>(text.as_bytes());
+        let _ = wire::from_slice::<hooks::BeforeClusterCreateRequest>(text.as_bytes());
+    });
+}

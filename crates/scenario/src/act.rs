@@ -10,10 +10,12 @@ use nephele_api::cloud::v1alpha1::{CloudClock, Fault, FaultSpec, Scenario, Simul
 use nephele_kit::{Event, Events, Severity, watch_filter_label};
 use serde_json::{Value, json};
 
+use crate::manifests;
 use crate::plan::{Deed, Ending};
 use crate::refusal::{Refusal, refusal};
 use crate::resource;
 use crate::script::{Change, Manifest, Part};
+use crate::validate::readable;
 
 /// The right that steps about Faults need.
 const FAULTS: &str = "faults.cloud.nephele.dev";
@@ -123,8 +125,10 @@ impl Actor<'_> {
                 self.patch(&resource, cluster, &patch, &change.to_string()).await?;
                 Ok(format!("Cluster {cluster} has spec.topology.version {version}"))
             }
-            Change::Apply(manifests) => {
-                for manifest in manifests {
+            Change::Apply { field: _, manifests } => {
+                let manifests =
+                    manifests::read(manifests, &self.namespace(), readable).map_err(Refusal::Lasting)?;
+                for manifest in &manifests {
                     self.apply(manifest).await?;
                 }
                 let named =

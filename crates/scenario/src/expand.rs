@@ -11,9 +11,14 @@ use nephele_api::cloud::v1alpha1::{
     BRANCHES_MAX, Branch, INNER_STEPS_MAX, InnerStep, STEP_NAME_MAX, STEPS_MAX, ScenarioSpec, ScenarioStep,
     StepAction,
 };
+use serde::Serialize;
 
-use crate::mistake::{Valid, mistake};
+use crate::mistake::{Mistake, Valid, mistake};
 use crate::variables::Round;
+
+/// How long the steps may be as JSON, with those of each branch and each round. They are kept while the scenario runs. An object
+/// can have 1.5 MiB, and rounds can make a hundred times as much of that.
+pub(crate) const TEXTS_MAX: usize = 1024 * 1024;
 
 /// A step of the list.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +46,9 @@ pub(crate) fn expanded(spec: &ScenarioSpec) -> Valid<Vec<FlatStep>> {
             format!("must be 1 to {STEPS_MAX} steps, with those of each branch and each round, not {count}");
         return Err(mistake("steps", message));
     }
+    if spec.steps.iter().map(bytes).fold(0, usize::saturating_add) > TEXTS_MAX {
+        return Err(too_many_texts());
+    }
     let mut list = List { steps: Vec::with_capacity(count) };
     let mut after = Vec::new();
     for (index, step) in spec.steps.iter().enumerate() {
@@ -50,12 +58,54 @@ pub(crate) fn expanded(spec: &ScenarioSpec) -> Valid<Vec<FlatStep>> {
     Ok(list.steps)
 }
 
-/// How many steps of the list a step makes.
-fn count(step: &ScenarioStep) -> usize {
-    let rounds = |repeat: Option<i32>, values: &[String]| match repeat {
+pub(crate) fn too_many_texts() -> Mistake {
+    let message =
+        format!("must have at most {TEXTS_MAX} bytes of texts, with those of each branch and each round");
+    mistake("steps", message)
+}
+
+/// How many rounds a step or a branch has.
+fn rounds(repeat: Option<i32>, values: &[String]) -> usize {
+    match repeat {
         Some(times) => usize::try_from(times).unwrap_or(0),
         None => values.len().max(1),
+    }
+}
+
+/// How many bytes the steps of the list have that a step makes, before their variables are replaced.
+fn bytes(step: &ScenarioStep) -> usize {
+    let of_steps = |repeat: Option<i32>, values: &[String], steps: &[InnerStep]| {
+        let once = steps.iter().map(written_bytes).fold(0, usize::saturating_add);
+        once.saturating_mul(rounds(repeat, values))
     };
+    let branches =
+        step.parallel.iter().map(|branch| of_steps(branch.repeat, &branch.for_each, &branch.steps));
+    let looped = of_steps(step.repeat, &step.for_each, &step.steps);
+    branches.fold(looped, usize::saturating_add).saturating_add(written_bytes(&step.action))
+}
+
+/// How long a value is as JSON, in bytes; more than allowed if it cannot be written.
+pub(crate) fn written_bytes(value: &impl Serialize) -> usize {
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
+}
+
+/// Counts what is written to it.
+struct Counter(usize);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many steps of the list a step makes.
+fn count(step: &ScenarioStep) -> usize {
     let branches = step
         .parallel
         .iter()
@@ -66,7 +116,7 @@ fn count(step: &ScenarioStep) -> usize {
 
 /// A name, or the default one of this index.
 fn named(name: &str, kind: &str, index: usize) -> String {
-    if name.is_empty() { format!("{kind}-{}", index + 1) } else { name.to_owned() }
+    if name.is_empty() { format!("{kind}-{}", index.saturating_add(1)) } else { name.to_owned() }
 }
 
 struct List {
@@ -84,7 +134,8 @@ impl List {
     ) -> Valid<Vec<usize>> {
         let ScenarioStep { name: _, action, parallel, repeat, for_each, steps } = step;
         let has_action = *action != StepAction::default();
-        if usize::from(has_action) + usize::from(!parallel.is_empty()) + usize::from(!steps.is_empty()) > 1 {
+        let given = [has_action, !parallel.is_empty(), !steps.is_empty()];
+        if given.into_iter().filter(|given| *given).count() > 1 {
             return Err(mistake(field, "must have only one of an action, parallel and steps"));
         }
         if steps.is_empty() && (repeat.is_some() || !for_each.is_empty()) {
@@ -156,7 +207,7 @@ impl List {
                         let message = format!("{item:?} must be another value; an earlier one is the same");
                         return Err(mistake(format!("{field}.forEach[{index}]"), message));
                     }
-                    let round = Round { index: index + 1, item: Some(item) };
+                    let round = Round { index: index.saturating_add(1), item: Some(item) };
                     after = self.add_inner(field, &format!("{name}/{item}"), after, Some(round), steps)?;
                 }
             }
@@ -201,8 +252,9 @@ impl List {
     }
 
     fn push(&mut self, step: FlatStep) -> Vec<usize> {
+        let index = self.steps.len();
         self.steps.push(step);
-        vec![self.steps.len() - 1]
+        vec![index]
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn observe(
     for cloud in wants.clocks {
         clocks.insert(cloud.to_owned(), clock_of(client, &namespace, cloud).await);
     }
-    Ok(Seen { faults, looks, clocks })
+    Ok(Seen { faults, looks, clocks, looked: BTreeMap::new() })
 }
 
 async fn clock_of(client: &Client, namespace: &str, cloud: &str) -> SeenClock {

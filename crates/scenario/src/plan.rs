@@ -12,9 +12,14 @@ use crate::script::{Action, Change, ClockChange, Script, Sight, Step};
 
 /// How often something is looked for. A state that is shorter may not be seen.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long after its deadline a look still counts: a manager that has much to do looks late, but one that was away for
-/// longer cannot say when it was met.
+/// How long after its deadline a look still counts, and how far two looks for what must not be seen may be apart: a manager
+/// that has much to do looks late, but one that was away for longer cannot say what was there meanwhile.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(5);
+/// How old a look for what must not be seen may become before the status has the next one. The next process counts from there,
+/// so the rest of [`LATE_MAX`] is what a change of the leader may take.
+const NOTED_EVERY: Duration = Duration::from_millis(2500);
+/// How old any other look may become. Only reports show it.
+const SHOWN_EVERY: Duration = Duration::from_secs(30);
 /// How long an action may be refused for a reason that may pass, such as a busy API server.
 const TRIES_MAX: Duration = Duration::from_secs(60);
 /// How long it may take until a new Fault or a changed clock is in force.
@@ -29,6 +34,9 @@ pub(crate) struct Seen {
     pub(crate) looks: BTreeMap<usize, Look>,
     /// The clocks that steps change, by the name of the SimulatedCloud.
     pub(crate) clocks: BTreeMap<String, SeenClock>,
+    /// When this process looked last for the sights of steps, by the step's index. The status has these times, too, but less
+    /// precisely.
+    pub(crate) looked: BTreeMap<usize, Timestamp>,
 }
 
 /// What has to be looked for before [`plan`] is called.
@@ -107,6 +115,8 @@ pub(crate) struct Plan {
     pub(crate) status: ScenarioStatus,
     pub(crate) acts: Vec<Act>,
     pub(crate) again: Option<Duration>,
+    /// The indices of the steps whose sights were looked for, whatever was seen.
+    pub(crate) looked: Vec<usize>,
 }
 
 /// Whether a scenario is over for this generation of its spec.
@@ -154,6 +164,7 @@ pub(crate) fn plan(
         status: stored.filter(is_current).cloned().unwrap_or_else(|| unbegun(script, generation)),
         acts: Vec::new(),
         again: None,
+        looked: Vec::new(),
     };
     let phase = plan.status.phase.clone();
     match phase.as_str() {
@@ -280,8 +291,19 @@ impl Plan {
             return;
         }
         let started = status.started.as_ref().map_or(now, |started| started.0);
-        let progress = Progress { started, clock: status.clock.as_ref() };
-        match verdict(&step.action, &progress, seen.looks.get(&index), seen, now) {
+        let look = seen.looks.get(&index);
+        let last = status.looked.as_ref().map(|looked| looked.0).max(seen.looked.get(&index).copied());
+        let progress = Progress { started, clock: status.clock.as_ref(), looked: last.unwrap_or(started) };
+        let verdict = verdict(&step.action, &progress, look, seen, now);
+        if let Some(Look::Met(_) | Look::NotMet(_)) = look {
+            let is_over = matches!(verdict, Verdict::Passed(_) | Verdict::Failed(_));
+            let noted = status.looked.as_ref().map(|noted| noted.0);
+            if is_over || noted.is_none_or(|noted| is_to_be_noted(&step.action, noted, now)) {
+                status.looked = Some(MicroTime(now));
+            }
+            self.looked.push(index);
+        }
+        match verdict {
             Verdict::Passed(message) => self.end(index, "Passed", &message, now),
             Verdict::Failed(message) => self.end(index, "Failed", &message, now),
             Verdict::Waits { message, until } => {
@@ -388,6 +410,14 @@ struct Progress<'a> {
     started: Timestamp,
     /// The clock that it sets.
     clock: Option<&'a CloudClock>,
+    /// When it was looked last, as far as is known; its begin before the first look.
+    looked: Timestamp,
+}
+
+/// Whether the status has to have a look of now, because the one that it has would become too old by the next one.
+fn is_to_be_noted(action: &Action, noted: Timestamp, now: Timestamp) -> bool {
+    let every = if matches!(action, Action::Never { .. }) { NOTED_EVERY } else { SHOWN_EVERY };
+    after(now, LOOK_EVERY) > after(noted, every)
 }
 
 fn verdict(
@@ -400,7 +430,7 @@ fn verdict(
     let started = progress.started;
     match action {
         Action::Expect { within, .. } => expected(look, after(started, *within), now),
-        Action::Never { during, .. } => unwanted(look, after(started, *during), now),
+        Action::Never { during, .. } => unwanted(look, progress.looked, after(started, *during), now),
         Action::Fault { name, spec, .. } => match seen.faults.get(name) {
             None => Verdict::Acts(Deed::CreateFault { name: name.clone(), spec: spec.clone() }),
             Some(fault) => in_force(name, fault, after(started, IN_FORCE_MAX), now),
@@ -430,10 +460,10 @@ fn verdict(
 
 fn expected(look: Option<&Look>, until: Timestamp, now: Timestamp) -> Verdict {
     match look {
-        Some(Look::Met(message)) if now <= after(until, LATE_MAX) => Verdict::Passed(message.clone()),
-        Some(Look::Met(message)) => {
+        Some(Look::Met(message) | Look::NotMet(message)) if now > after(until, LATE_MAX) => {
             Verdict::Failed(format!("nobody looked before the time was over; now {message}"))
         }
+        Some(Look::Met(message)) => Verdict::Passed(message.clone()),
         Some(Look::Refused(message)) => Verdict::Failed(message.clone()),
         Some(Look::NotMet(message) | Look::Unclear(message)) if now >= until => {
             Verdict::Failed(message.clone())
@@ -445,9 +475,15 @@ fn expected(look: Option<&Look>, until: Timestamp, now: Timestamp) -> Verdict {
     }
 }
 
-fn unwanted(look: Option<&Look>, until: Timestamp, now: Timestamp) -> Verdict {
+/// `looked` is when it was looked before.
+fn unwanted(look: Option<&Look>, looked: Timestamp, until: Timestamp, now: Timestamp) -> Verdict {
     match look {
         Some(Look::Met(message) | Look::Refused(message)) => Verdict::Failed(message.clone()),
+        Some(Look::NotMet(message) | Look::Unclear(message)) if now > after(looked, LATE_MAX) => {
+            let longest = LATE_MAX.as_secs();
+            let gap = format!("nobody looked from {looked:.3} to {now:.3}, which is longer than {longest}s");
+            Verdict::Failed(format!("{gap}; now {message}"))
+        }
         Some(Look::NotMet(message)) if now >= until => Verdict::Passed(message.clone()),
         Some(Look::Unclear(message)) if now >= until => Verdict::Failed(message.clone()),
         Some(Look::NotMet(message) | Look::Unclear(message)) => {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::channel::mpsc::UnboundedSender;
 use jiff::{Timestamp, Unit};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
@@ -15,12 +16,19 @@ use nephele_kit::{
     kube_category, kube_retry, patch, paused,
 };
 use thiserror::Error;
+use tokio::task::yield_now;
 
 use crate::act::Actor;
+use crate::mistake::Valid;
 use crate::observe::{faults_of, has_made, observe};
 use crate::plan::{Deed, Ending, LOOK_EVERY, Seen, is_over, plan, plan_paused, wants};
-use crate::report::{invalid, paused_status, summarised};
-use crate::validate::validate;
+use crate::report::{invalid, paused_status, summarised, waiting};
+use crate::runs::{Place, Runs, needs_place};
+use crate::script::Script;
+use crate::validate::{check_manifests, validate};
+
+/// How long a Scenario waits for a place in its namespace until it asks again. It is woken when there is one.
+const ASK_EVERY: Duration = Duration::from_secs(60);
 
 /// What the reconciler needs.
 pub(crate) struct Context {
@@ -31,12 +39,40 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     /// The Faults, to find those that come after their Scenario is over.
     pub(crate) faults: Cache<Fault>,
+    /// All Scenarios, as the watch shows them.
+    pub(crate) scenarios: Store<Scenario>,
+    pub(crate) runs: Runs,
+    /// Those that are to be looked at because they can run now: one at most for each that ends.
+    pub(crate) woken: UnboundedSender<ObjectRef<Scenario>>,
 }
 
 impl Context {
     /// Whether there is a Fault that a scenario has made, as far as is known.
     fn has_fault_of(&self, object: &Scenario) -> bool {
         self.faults.store().state().iter().any(|fault| has_made(object, fault))
+    }
+
+    /// Takes a place for a Scenario, and wakes the next one if there is one more.
+    fn begin(&self, object: &Scenario) -> Place {
+        let place = self.runs.begin(object);
+        if place == Place::Taken {
+            self.wake_next(object);
+        }
+        place
+    }
+
+    /// Gives up the place of a Scenario that is over or gone.
+    pub(crate) fn end(&self, object: &Scenario) {
+        self.runs.end(object);
+        self.wake_next(object);
+    }
+
+    fn wake_next(&self, object: &Scenario) {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        if let Some(next) = self.runs.next(namespace, &self.scenarios) {
+            // Without a receiver the controller has ended.
+            let _ = self.woken.unbounded_send(next);
+        }
     }
 
     /// The current time, as precise as a status can say it.
@@ -79,21 +115,34 @@ impl ReconcileError for Error {
 /// Goes on with a scenario.
 pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Result<Outcome, Error> {
     if is_over_and_let_go(&known) && !context.has_fault_of(&known) {
+        context.end(&known);
         return Ok(Outcome::Done);
     }
     let api: Api<Scenario> = Api::namespaced(context.client.clone(), &known.namespace().unwrap_or_default());
+    if needs_place(&known) && paused(known.as_ref(), None).is_none() && context.begin(&known) == Place::None {
+        return wait_for_place(&context, &api, &known).await;
+    }
     // The known one may have an earlier status, and then an action of an earlier step would be repeated.
-    let Some(object) = api.get_opt(&known.name_any()).await.map_err(Error::Read)? else {
-        return Ok(Outcome::Done);
+    let version = context.runs.kept(&known).and_then(|kept| kept.version);
+    let object = match version.is_some() && version == known.metadata.resource_version {
+        true => known,
+        false => {
+            let Some(object) = api.get_opt(&known.name_any()).await.map_err(Error::Read)? else {
+                context.end(&known);
+                return Ok(Outcome::Done);
+            };
+            context.runs.keep(&object, |kept| kept.version.clone_from(&object.metadata.resource_version));
+            Arc::new(object)
+        }
     };
     if object.metadata.deletion_timestamp.is_some() {
         return remove(&context, &api, &object).await;
     }
-    if let Some(message) = paused(&object, None) {
+    if let Some(message) = paused(object.as_ref(), None) {
         return rest(&context, &api, &object, message).await;
     }
     let generation = object.metadata.generation.unwrap_or_default();
-    let script = match validate(&object.namespace().unwrap_or_default(), &object.name_any(), &object.spec) {
+    let script = match script(&context, &object, generation).await {
         Ok(script) => script,
         Err(mistake) => {
             if heal_all(&context, &object).await? {
@@ -109,8 +158,11 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
         return Ok(Outcome::After(Duration::ZERO));
     }
     let wants = wants(&script, generation, object.status.as_ref());
-    let seen = observe(&context.steps, &object, &script, wants).await.map_err(Error::Read)?;
-    let mut plan = plan(&script, generation, object.status.as_ref(), &seen, context.now());
+    let mut seen = observe(&context.steps, &object, &script, wants).await.map_err(Error::Read)?;
+    seen.looked = context.runs.kept(&object).map(|kept| kept.looked).unwrap_or_default();
+    let now = context.now();
+    let mut plan = plan(&script, generation, object.status.as_ref(), &seen, now);
+    context.runs.keep(&object, |kept| kept.looked = plan.looked.iter().map(|index| (*index, now)).collect());
     let actor = Actor { client: &context.steps, events: &context.events, object: &object };
     let mut trouble = None;
     for act in std::mem::take(&mut plan.acts) {
@@ -144,17 +196,43 @@ async fn rest(
             written => drop(written.map_err(Error::Write)?),
         }
     }
-    let script = validate(&object.namespace().unwrap_or_default(), &object.name_any(), &object.spec);
+    let generation = object.metadata.generation.unwrap_or_default();
+    let script = script(context, object, generation).await;
     let (Ok(script), Some(stored)) = (script, &object.status) else { return waiting };
     let faults = faults_of(&context.client, object).await.map_err(Error::Read)?;
     let seen = Seen { faults, ..Seen::default() };
-    let generation = object.metadata.generation.unwrap_or_default();
     let plan = plan_paused(&script, generation, stored, &seen, context.now());
     let actor = Actor { client: &context.client, events: &context.events, object };
     for act in plan.acts {
         actor.act(&act.deed).await;
     }
     plan.again.map_or(waiting, |wait| Ok(Outcome::After(wait)))
+}
+
+/// The script of this generation of a Scenario: the one that is kept, or else a new one.
+async fn script(context: &Context, object: &Scenario, generation: i64) -> Valid<Arc<Script>> {
+    let kept = context.runs.kept(object).and_then(|kept| kept.script);
+    if let Some((_, script)) = kept.filter(|(of, _)| *of == generation) {
+        return Ok(script);
+    }
+    let script = Arc::new(validate(&object.name_any(), &object.spec)?);
+    for step in &script.steps {
+        check_manifests(&object.namespace().unwrap_or_default(), step)?;
+        yield_now().await;
+    }
+    context.runs.keep(object, |kept| {
+        kept.script = Some((generation, Arc::clone(&script)));
+        // The steps of another script are others.
+        kept.looked.clear();
+    });
+    Ok(script)
+}
+
+/// Says that as many Scenarios run in the namespace as may.
+async fn wait_for_place(context: &Context, api: &Api<Scenario>, object: &Scenario) -> Result<Outcome, Error> {
+    let status = waiting(object, context.now());
+    write(api, object, status).await?;
+    Ok(Outcome::After(ASK_EVERY))
 }
 
 /// The Scenario that has made a Fault.
@@ -180,18 +258,18 @@ async fn report(
     again: Option<Duration>,
 ) -> Result<Outcome, Error> {
     let generation = object.metadata.generation.unwrap_or_default();
-    let mut reported = object.clone();
-    reported.status = Some(status);
-    // Written only if nobody has changed the scenario meanwhile: the status would be about another spec.
-    let written = patch::status(api, object, &reported, Precondition::ResourceVersion).await;
-    match written {
-        Err(error) if error.is_not_found() => return Ok(Outcome::Done),
-        Err(error) => return Err(Error::Write(error)),
-        Ok(Some(_)) => {
-            if is_over(reported.status.as_ref(), generation) && !is_over(object.status.as_ref(), generation) {
-                tell(context, &reported);
+    match write(api, object, status).await {
+        Err(Error::Write(error)) if error.is_not_found() => {
+            context.end(object);
+            return Ok(Outcome::Done);
+        }
+        Err(error) => return Err(error),
+        Ok(Some(written)) => {
+            context.runs.keep(object, |kept| kept.version.clone_from(&written.metadata.resource_version));
+            if is_over(written.status.as_ref(), generation) && !is_over(object.status.as_ref(), generation) {
+                tell(context, &written);
             }
-            return Ok(Outcome::After(Duration::ZERO));
+            return Ok(Outcome::After(again.unwrap_or_default()));
         }
         Ok(None) => {}
     }
@@ -199,9 +277,25 @@ async fn report(
         Some(wait) => Ok(Outcome::After(wait)),
         None => {
             patch::remove_finalizer(api, object, finalizers::SCENARIO).await.map_err(Error::Write)?;
+            context.end(object);
             Ok(Outcome::Done)
         }
     }
+}
+
+/// Writes the status of a Scenario if it differs, and only if nobody has changed the Scenario meanwhile: the status would be
+/// about another spec.
+async fn write(
+    api: &Api<Scenario>,
+    object: &Scenario,
+    status: ScenarioStatus,
+) -> Result<Option<Scenario>, Error> {
+    if object.status.as_ref() == Some(&status) {
+        return Ok(None);
+    }
+    let mut reported = object.clone();
+    reported.status = Some(status);
+    patch::status(api, object, &reported, Precondition::ResourceVersion).await.map_err(Error::Write)
 }
 
 /// Publishes how a scenario ended.
@@ -223,6 +317,7 @@ async fn remove(context: &Context, api: &Api<Scenario>, object: &Scenario) -> Re
         return Ok(Outcome::After(LOOK_EVERY));
     }
     patch::remove_finalizer(api, object, finalizers::SCENARIO).await.map_err(Error::Write)?;
+    context.end(object);
     Ok(Outcome::Done)
 }
 

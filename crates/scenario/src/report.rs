@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStatus, StepStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 
+use crate::runs::RUNNING_MAX;
+
 /// The status with the condition `Passed`, which says in a sentence how far the scenario is. `trouble` is why its Faults
 /// cannot be deleted.
 pub(crate) fn summarised(
@@ -28,7 +30,7 @@ pub(crate) fn summarised(
         (_, None, Some(step)) => {
             let message = match of("Running").count() {
                 1 => said(step),
-                count => format!("{}; {} more run", said(step), count - 1),
+                count => format!("{}; {} more run", said(step), count.saturating_sub(1)),
             };
             condition(types::PASSED, conditions::UNKNOWN, reasons::STEP_RUNNING, message)
         }
@@ -39,6 +41,18 @@ pub(crate) fn summarised(
     };
     status.conditions = listed(object, passed, now);
     status
+}
+
+/// The status of a scenario that waits because as many as allowed run in its namespace.
+pub(crate) fn waiting(object: &Scenario, now: Timestamp) -> ScenarioStatus {
+    let message = format!("{RUNNING_MAX} scenarios of the namespace run, which is the most at once");
+    let passed = condition(types::PASSED, conditions::UNKNOWN, reasons::TOO_MANY_RUN, message);
+    ScenarioStatus {
+        observed_generation: object.metadata.generation,
+        phase: "Pending".to_owned(),
+        conditions: listed(object, passed, now),
+        ..ScenarioStatus::default()
+    }
 }
 
 /// The status of a scenario that cannot run.

@@ -1,16 +1,17 @@
 //! Runs the controller.
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
-use futures::{FutureExt as _, future, future::BoxFuture};
+use futures::{FutureExt as _, StreamExt as _, channel::mpsc, future, future::BoxFuture};
 use kube::Client;
 use kube::runtime::watcher;
 use nephele_api::cloud::v1alpha1::{Fault, Scenario};
-use nephele_kit::{Cache, RunError, Runner, Services, WatchFilter, scoped};
+use nephele_kit::{Cache, Gone, RunError, Runner, Services, WatchFilter, scoped};
 use tokio_util::sync::CancellationToken;
 
 use crate::reconcile::{Context, is_over_and_let_go, reconcile, scenario_of};
+use crate::runs::Runs;
 
 /// Which scenarios run, and how many are looked at at a time.
 #[derive(Clone, Debug)]
@@ -56,14 +57,34 @@ pub fn run(
             let owner = scenario_of(fault)?;
             known.get(&owner).filter(|object| is_over_and_let_go(object)).map(|_| owner)
         });
+        let (woken, wake) = mpsc::unbounded();
+        let runner = runner.reconcile_on(wake);
         let context = Arc::new(Context {
             client,
             steps,
             events: services.events.clone(),
             clock: services.clock.clone(),
             faults,
+            scenarios: runner.store(),
+            runs: Runs::default(),
+            woken,
         });
-        let run = runner.run(move |object| reconcile(object, Arc::clone(&context)), shutdown);
-        future::join(run, follow).map(|(result, ())| result).await
+        let (gone, for_gone) = (runner.gone(), Arc::clone(&context));
+        let end_gone = gone.for_each(move |gone| {
+            match gone {
+                Gone::Object(object) => for_gone.end(&object),
+                Gone::Any => for_gone.runs.end_gone(&for_gone.scenarios),
+            }
+            future::ready(())
+        });
+        let end_gone = shutdown.clone().run_until_cancelled_owned(end_gone).map(|_| ());
+        let adopted = Once::new();
+        let reconcile = move |object| {
+            // By now the store has the whole first list.
+            adopted.call_once(|| context.runs.adopt(&context.scenarios));
+            reconcile(object, Arc::clone(&context))
+        };
+        let run = runner.run(reconcile, shutdown);
+        future::join3(run, follow, end_gone).map(|(result, (), ())| result).await
     })
 }

@@ -97,8 +97,8 @@ pub(crate) enum Change {
     TopologyReplicas { cluster: String, part: Part, replicas: i32 },
     /// Sets the version of a Cluster's topology.
     Version { cluster: String, version: String },
-    /// Creates or changes objects.
-    Apply(Vec<Manifest>),
+    /// Creates or changes objects. They are read when the step begins: as values they take many times as much memory.
+    Apply { field: String, manifests: String },
     /// Deletes an object.
     Delete { kind: GroupVersionKind, name: String },
 }
@@ -148,7 +148,7 @@ impl std::fmt::Display for Change {
             Self::TopologyReplicas { cluster, part, .. } => {
                 write!(formatter, "scale {part} of Cluster {cluster}")
             }
-            Self::Apply(_) => formatter.write_str("apply the manifests"),
+            Self::Apply { .. } => formatter.write_str("apply the manifests"),
             Self::Delete { kind, name } => write!(formatter, "delete {} {name}", kind.kind),
             Self::Version { cluster, .. } => write!(formatter, "upgrade Cluster {cluster}"),
         }

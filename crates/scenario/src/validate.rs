@@ -13,7 +13,7 @@ use nephele_api::names::{is_dns_label, is_dns_subdomain, shown};
 use nephele_api::{cloud, core, infrastructure, ipam};
 use serde_json::Value;
 
-use crate::expand::{FlatStep, expanded};
+use crate::expand::{FlatStep, TEXTS_MAX, expanded, too_many_texts, written_bytes};
 use crate::manifests;
 use crate::mistake::{Valid, mistake};
 use crate::script::{self, Action, Change, Part, Script, Sight, Step, Wanted};
@@ -36,16 +36,16 @@ const NAME_MAX: usize = 253;
 /// The longest name of a Fault in the spec.
 const LABEL_MAX: usize = 63;
 
-/// The script of a scenario of this namespace and name. The schema refuses most mistakes; the rest, and those of objects
-/// that got past the schema, are found here.
-pub(crate) fn validate(namespace: &str, name: &str, spec: &ScenarioSpec) -> Valid<Script> {
+/// The script of a scenario of this name. The schema refuses most mistakes; the rest, and those of objects that got past the
+/// schema, are found here, but for those in manifests.
+pub(crate) fn validate(name: &str, spec: &ScenarioSpec) -> Valid<Script> {
     let list = expanded(spec)?;
     let mut reader = Reader {
-        namespace,
         scenario: name,
         steps: Vec::with_capacity(list.len()),
         earlier: Vec::with_capacity(list.len()),
         faults: BTreeMap::new(),
+        left: TEXTS_MAX,
     };
     for step in list {
         reader.read(step)?;
@@ -53,20 +53,32 @@ pub(crate) fn validate(namespace: &str, name: &str, spec: &ScenarioSpec) -> Vali
     Ok(Script { steps: reader.steps })
 }
 
+/// Finds the mistakes in the manifests of a step. They take a millisecond for each 10 KiB or so, so whoever checks several
+/// steps lets others run in between.
+pub(crate) fn check_manifests(namespace: &str, step: &Step) -> Valid<()> {
+    let Action::Change(Change::Apply { field, manifests }) = &step.action else { return Ok(()) };
+    let read = manifests::read(manifests, namespace, readable);
+    read.map(drop).map_err(|message| mistake(field, message))
+}
+
 struct Reader<'a> {
-    namespace: &'a str,
     scenario: &'a str,
     steps: Vec<Step>,
     /// For each step, the indices of those that have passed before it begins.
     earlier: Vec<BTreeSet<usize>>,
     /// The names of the Faults so far, as in the spec, and the indices of their steps.
     faults: BTreeMap<String, usize>,
+    /// How many bytes the texts of the other steps may have.
+    left: usize,
 }
 
 impl Reader<'_> {
     fn read(&mut self, step: FlatStep) -> Valid<()> {
         let earlier = step.after.iter().flat_map(|index| self.earlier[*index].iter().chain([index]));
         self.earlier.push(earlier.copied().collect());
+        // Variables may have made texts longer.
+        let bytes = written_bytes(&step.action);
+        self.left = self.left.checked_sub(bytes).ok_or_else(too_many_texts)?;
         let action = self.action(&step)?;
         self.steps.push(Step { name: step.name, after: step.after, action });
         Ok(())
@@ -104,9 +116,8 @@ impl Reader<'_> {
             actions.push(Action::Change(Change::Version { cluster, version }));
         }
         if let Some(Apply { manifests }) = apply {
-            let read = manifests::read(manifests, self.namespace, readable);
-            let read = read.map_err(|message| mistake(format!("{field}.apply.manifests"), message))?;
-            actions.push(Action::Change(Change::Apply(read)));
+            let (field, manifests) = (format!("{field}.apply.manifests"), manifests.clone());
+            actions.push(Action::Change(Change::Apply { field, manifests }));
         }
         if let Some(delete) = delete {
             actions.push(Action::Change(deleted(&format!("{field}.delete"), delete)?));
@@ -122,7 +133,7 @@ impl Reader<'_> {
             (None, _) => Err(mistake(field, "must have an action, such as wait or fault")),
             (Some(_), others) => Err(mistake(
                 field,
-                format!("must have one action and not {}; make steps of them", others + 1),
+                format!("must have one action and not {}; make steps of them", others.saturating_add(1)),
             )),
         }
     }
@@ -283,7 +294,7 @@ fn object_name(field: &str, name: &str) -> Valid<String> {
 }
 
 /// A kind that a step can read and change, or why it cannot.
-fn readable(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
+pub(crate) fn readable(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
     let parts = api_version.split_once('/').filter(|(group, _)| GROUPS.contains(group));
     let Some((group, version)) = parts.filter(|_| !kind.is_empty()) else {
         let (groups, api_version, kind) = (GROUPS.join(", "), shown(api_version), shown(kind));

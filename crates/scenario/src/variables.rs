@@ -35,15 +35,20 @@ impl Round<'_> {
     fn replaced(self, text: &str) -> String {
         let mut replaced = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(at) = rest.find('$') {
-            replaced.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
+        // Where no variable ends, none is looked for again: otherwise each `$(` would go through the rest of the text.
+        let mut may_end = true;
+        while let Some((before, after)) = rest.split_once('$') {
+            replaced.push_str(before);
             if let Some(literal) = after.strip_prefix('$') {
                 replaced.push('$');
                 rest = literal;
                 continue;
             }
-            let variable = after.strip_prefix('(').and_then(|name| name.split_once(')'));
+            let begun = after.strip_prefix('(').filter(|_| may_end);
+            let variable = begun.and_then(|name| name.split_once(')'));
+            if begun.is_some() {
+                may_end = variable.is_some();
+            }
             if let Some((name, end)) = variable {
                 let value = self.value(name);
                 replaced.push_str(&value.unwrap_or_else(|| format!("$({name})")));
@@ -63,6 +68,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("variables", 64 * 1024, &[""], |text| {
+            let _ = Round { index: 2, item: Some("a") }.replaced(text);
+        });
+    }
 
     /// Cases of `third_party/forked/golang/expansion` of Kubernetes among them.
     #[test]

@@ -1,6 +1,7 @@
 //! The controller of Scenarios on a management API in this process. The tests play the cloud and Cluster API.
 
 mod stage;
+mod work;
 
 use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::conditions;
@@ -417,5 +418,53 @@ async fn a_fault_belongs_to_the_manager_of_its_scenario() {
     stage.steps(&["Passed", "Running"]).await;
     let labels = stage.api.get::<Fault>("s-zone").await.metadata.labels.unwrap_or_default();
     assert_eq!(labels.get("cluster.x-k8s.io/watch-filter").map(String::as_str), Some("second"));
+    stage.stop().await;
+}
+
+/// Those that run are the same ones after a restart.
+#[tokio::test(start_paused = true)]
+async fn twenty_scenarios_of_a_namespace_run_and_the_others_wait_for_their_end() {
+    let stage = Stage::start();
+    let name = |number: usize| format!("s{number:02}");
+    for number in 0..23 {
+        stage.scenario_called(&name(number), &json!([{ "pause": "1h" }])).await;
+    }
+    let is_at = |phase: &'static str| move |scenario: &Scenario| status(scenario).phase == phase;
+    for number in 0..20 {
+        stage.api.eventually::<Scenario>(&name(number), "to run", is_at("Running")).await;
+    }
+    let stage = stage.kill_and_restart().await;
+    for number in 20..23 {
+        let waiting = stage.api.eventually::<Scenario>(&name(number), "to wait", is_at("Pending")).await;
+        let condition = &status(&waiting).conditions[0];
+        assert_eq!((condition.reason.as_str(), condition.status.as_str()), ("TooManyRun", "Unknown"));
+        assert_eq!(condition.message, "20 scenarios of the namespace run, which is the most at once");
+    }
+    // One is over, one is deleted.
+    let now = json!({ "spec": { "steps": [{ "say": "enough" }] } });
+    stage.api.patch::<Scenario>(&name(3), &now).await;
+    stage.api.eventually::<Scenario>(&name(3), "to pass", is_at("Passed")).await;
+    stage.api.eventually::<Scenario>(&name(20), "to run", is_at("Running")).await;
+    stage.api.delete::<Scenario>(&name(4)).await;
+    stage.api.eventually::<Scenario>(&name(21), "to run", is_at("Running")).await;
+    assert_eq!(status(&stage.api.get::<Scenario>(&name(22)).await).phase, "Pending");
+    stage.stop().await;
+}
+
+/// A look that nobody made is a gap, whatever the reason.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_a_gap_between_looks() {
+    let stage = Stage::start();
+    stage.machine("demo", "a", "Running").await;
+    let failed = json!({ "machines": { "phase": "Failed", "atLeast": 1 }, "during": "1m" });
+    stage.scenario(&json!([{ "never": failed }])).await;
+    let looks = |scenario: &Scenario| status(scenario).steps.iter().any(|step| step.looked.is_some());
+    stage.api.eventually::<Scenario>("s", "to look", looks).await;
+    let paused = |value: serde_json::Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
+    stage.api.patch::<Scenario>("s", &paused(json!(""))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(90)).await;
+    stage.api.patch::<Scenario>("s", &paused(json!(null))).await;
+    let message = status(&stage.phase("Failed").await).steps[0].message.clone();
+    assert!(message.starts_with("nobody looked from ") && message.ends_with("; a is Running"), "{message}");
     stage.stop().await;
 }

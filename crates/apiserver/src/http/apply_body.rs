@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use nephele_yaml::{Bounds, Dialect};
+use serde_json::{Map, Value};
 
 use super::status::ApiError;
 use crate::depth::{DEPTH_MAX, fits};
 
-/// How much a document may contain: a unit for each value and each byte of text. A document without aliases has at
-/// most as much as it has bytes, and an alias counts as what it stands for. Twice the largest object, because objects
-/// in YAML are longer.
-const CONTENT_MAX: usize = 3 * 1024 * 1024;
-
-/// The longest document that is not JSON. The values of a document take up to 32 times as much memory, and while it is
-/// read, the parser needs some, too.
-const YAML_MAX: usize = 1024 * 1024;
+/// The bounds of a document that is not JSON. Objects in YAML are longer than in JSON, and so few clients send them that
+/// 1 MiB is enough; 32 times as much memory is what a document of short members needs.
+const BOUNDS: Bounds = Bounds {
+    text: 1024 * 1024,
+    memory: 32 * 1024 * 1024,
+    depth: DEPTH_MAX,
+    // As in JSON, and as `sigs.k8s.io/yaml` does.
+    dialect: Dialect::Go,
+};
 
 /// Reads the body. Clients send JSON as a rule, so that is tried first.
 ///
@@ -26,16 +27,9 @@ pub(crate) fn read(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
         |error: &dyn fmt::Display| ApiError::bad_request(format!("error decoding patch: {error}"));
     let value = match serde_json::from_slice(body) {
         Ok(value) => value,
-        Err(_) if body.len() > YAML_MAX => {
-            return Err(malformed(&format!("YAML of more than {YAML_MAX} bytes")));
-        }
         Err(_) => {
-            let mut left = CONTENT_MAX;
-            let read = |document: serde_saphyr::Deserializer<'_, '_>| {
-                Content { left: &mut left }.deserialize(document)
-            };
-            serde_saphyr::with_deserializer_from_slice_with_options(body, options(), read)
-                .map_err(|error| malformed(&error))?
+            let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
+            nephele_yaml::read_one(text, &BOUNDS).map_err(|error| malformed(&error))?
         }
     };
     if !fits(&value, DEPTH_MAX) {
@@ -44,103 +38,6 @@ pub(crate) fn read(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     match value {
         Value::Object(map) => Ok(map),
         _ => Err(malformed(&"the body is not an object")),
-    }
-}
-
-fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: DEPTH_MAX },
-        // As in JSON, and as `sigs.k8s.io/yaml` does.
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    }
-}
-
-/// Reads a value of YAML and counts what it contains. The parser bounds the nesting.
-struct Content<'a> {
-    left: &'a mut usize,
-}
-
-impl Content<'_> {
-    fn count<E: de::Error>(&mut self, text: &str) -> Result<(), E> {
-        *self.left = self
-            .left
-            .checked_sub(text.len() + 1)
-            .ok_or_else(|| E::custom(format!("contains more than {CONTENT_MAX} bytes")))?;
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Content<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Content<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value of JSON")
-    }
-
-    fn visit_bool<E: de::Error>(mut self, value: bool) -> Result<Value, E> {
-        self.count("")?;
-        Ok(value.into())
-    }
-
-    fn visit_i64<E: de::Error>(mut self, value: i64) -> Result<Value, E> {
-        self.count("")?;
-        Ok(value.into())
-    }
-
-    fn visit_u64<E: de::Error>(mut self, value: u64) -> Result<Value, E> {
-        self.count("")?;
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: de::Error>(mut self, value: f64) -> Result<Value, E> {
-        self.count("")?;
-        let number = Number::from_f64(value).ok_or_else(|| E::custom("a number is not finite"))?;
-        Ok(Value::Number(number))
-    }
-
-    fn visit_str<E: de::Error>(mut self, value: &str) -> Result<Value, E> {
-        self.count(value)?;
-        Ok(value.into())
-    }
-
-    fn visit_unit<E: de::Error>(mut self) -> Result<Value, E> {
-        self.count("")?;
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
-        self.count("")?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Content { left: self.left })? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
-        self.count("")?;
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key_seed(Content { left: self.left })? {
-            let key = match key {
-                Value::String(text) => text,
-                Value::Number(number) => number.to_string(),
-                Value::Bool(truth) => truth.to_string(),
-                Value::Null | Value::Array(_) | Value::Object(_) => {
-                    return Err(de::Error::custom("a key is not a scalar"));
-                }
-            };
-            map.insert(key, entries.next_value_seed(Content { left: self.left })?);
-        }
-        Ok(Value::Object(map))
     }
 }
 
@@ -200,7 +97,7 @@ mod tests {
 
     #[test]
     fn long_documents_are_json() {
-        let text = "x".repeat(YAML_MAX);
+        let text = "x".repeat(BOUNDS.text);
         assert!(parsed(&format!("{{\"a\": \"{text}\"}}")).is_ok());
         assert!(parsed(&format!("a: {text}")).is_err());
     }

@@ -128,6 +128,17 @@ pub(crate) fn percent_decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::query::Options;
+
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("path of a request", 16 * 1024, &["/", "/api/v1/"], |text| {
+            let _ = RequestInfo::parse(&Method::GET, text, false);
+        });
+        nephele_growth::assert_linear("query", 16 * 1024, &["", "labelSelector="], |text| {
+            let _ = Options::parse(Some(text));
+        });
+    }
 
     fn check(method: &Method, path: &str, expected: [&str; 7]) {
         let info = RequestInfo::parse(method, path, path.contains("watch"));

@@ -258,6 +258,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("label selector", 64 * 1024, &["", "a in ("], |text| {
+            let _ = LabelSelector::parse(text);
+        });
+        nephele_growth::assert_linear("field selector", 64 * 1024, &["", "a="], |text| {
+            let _ = FieldSelector::parse(text);
+        });
+    }
+
     fn object() -> Object {
         let value = json!({"metadata": {"name": "a", "namespace": "x", "labels": {"app": "web", "tier": "2"}},
                            "spec": {"nodeName": "n1"}});

@@ -135,6 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("path of a column", 64 * 1024, &["", ".a[?(@."], |text| {
+            let _ = parse(text);
+        });
+    }
+
+    #[test]
     fn columns_find_what_they_name() {
         let value = json!({"metadata": {"labels": {"a.b/c": "x"}}, "spec": {"n": 1},
                            "status": {"conditions": [{"type": "A", "status": "0"}, {"type": "Ready", "status": "True"}],

@@ -5,7 +5,10 @@ use nephele_api::cloud::v1alpha1::StepStatus;
 
 /// The lines about the steps that have changed.
 pub(super) fn news(before: &[StepStatus], after: &[StepStatus]) -> Vec<String> {
-    let changed = after.iter().enumerate().filter(|(index, step)| before.get(*index) != Some(step));
+    // That somebody has looked again is no news.
+    let told = |step: &StepStatus| StepStatus { looked: None, ..step.clone() };
+    let changed =
+        after.iter().enumerate().filter(|(index, step)| before.get(*index).map(told) != Some(told(step)));
     changed.filter_map(|(index, step)| line(index + 1, after.len(), step)).collect()
 }
 
@@ -34,6 +37,13 @@ pub(super) fn took(step: &StepStatus) -> String {
     seconds(step).map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}s"))
 }
 
+/// How long after its begin a step looked last, for people.
+pub(super) fn looked(step: &StepStatus) -> String {
+    let (started, looked) = (step.started.as_ref(), step.looked.as_ref());
+    let after = started.zip(looked).map(|(started, looked)| looked.0.duration_since(started.0).as_secs_f64());
+    after.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}s"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -57,6 +67,9 @@ mod tests {
             { "name": "up", "phase": "Running", "started": at(0), "message": message }, { "name": "b", "phase": "Pending" },
         ]));
         assert_eq!(news(&first, &second), ["1/2 up: 2 of 3 machines are Running, not 3"]);
+        let mut looked_again = second.clone();
+        looked_again[0].looked = looked_again[0].started.clone();
+        assert_eq!(news(&second, &looked_again), Vec::<String>::new());
         let third = steps(&json!([
             { "name": "up", "phase": "Failed", "started": at(0), "finished": at(12), "message": message },
             { "name": "b", "phase": "Skipped" },

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{Scenario, StepStatus};
 use nephele_scenario::claims;
 
-use super::follow::{seconds, took};
+use super::follow::{looked, seconds, took};
 use crate::access::AccessArgs;
 use crate::columns::columns;
 use crate::exit::Problem;
@@ -71,9 +71,11 @@ fn table(scenario: &Scenario) -> String {
     }
     text.push('\n');
     if !status.steps.is_empty() {
-        let header = ["STEP", "PHASE", "TOOK", "MESSAGE"].map(str::to_owned).to_vec();
-        let row =
-            |step: &StepStatus| vec![step.name.clone(), step.phase.clone(), took(step), step.message.clone()];
+        let header = ["STEP", "PHASE", "TOOK", "LOOKED AT", "MESSAGE"].map(str::to_owned).to_vec();
+        let row = |step: &StepStatus| {
+            let (name, phase, message) = (step.name.clone(), step.phase.clone(), step.message.clone());
+            vec![name, phase, took(step), looked(step), message]
+        };
         let rows: Vec<_> = std::iter::once(header).chain(status.steps.iter().map(row)).collect();
         text.push_str(&columns(&rows));
     }
@@ -103,10 +105,15 @@ pub(super) fn junit(scenario: &Scenario) -> String {
                 "<skipped/>".to_owned()
             }
         };
+        let looked = step.looked.as_ref().map(|looked| {
+            let looked = looked.0;
+            format!("<properties><property name=\"looked\" value=\"{looked:.3}\"/></properties>")
+        });
         cases.push_str(&format!(
-            "  <testcase classname=\"{name}\" name=\"{}\" time=\"{:.3}\">{content}</testcase>\n",
+            "  <testcase classname=\"{name}\" name=\"{}\" time=\"{:.3}\">{}{content}</testcase>\n",
             escaped(&step.name),
             seconds(step).unwrap_or_default(),
+            looked.unwrap_or_default(),
         ));
     }
     let mut tests = status.steps.len();
@@ -162,8 +169,8 @@ mod tests {
         scenario(
             &json!([{ "name": "up", "wait": sight }, { "expect": sight }, { "say": "done" }]),
             &json!({ "phase": "Failed", "steps": [
-                { "name": "up", "phase": "Passed", "started": at(0), "finished": at(3), "message": "it is True" },
-                { "name": "step-2", "phase": "Failed", "started": at(3), "finished": at(4), "message": "it is <\"False\"> & more" },
+                { "name": "up", "phase": "Passed", "started": at(0), "finished": at(3), "looked": at(3), "message": "it is True" },
+                { "name": "step-2", "phase": "Failed", "started": at(3), "finished": at(4), "looked": at(4), "message": "it is <\"False\"> & more" },
                 { "name": "step-3", "phase": "Skipped" },
             ] }),
         )
@@ -175,10 +182,10 @@ mod tests {
             render(&failed(), Format::Table).expect("text"),
             "\
 Scenario zone: Failed
-STEP     PHASE     TOOK   MESSAGE
-up       Passed    3.0s   it is True
-step-2   Failed    1.0s   it is <\"False\"> & more
-step-3   Skipped   -
+STEP     PHASE     TOOK   LOOKED AT   MESSAGE
+up       Passed    3.0s   3.0s        it is True
+step-2   Failed    1.0s   1.0s        it is <\"False\"> & more
+step-3   Skipped   -      -
 "
         );
         assert_eq!(
@@ -194,8 +201,8 @@ step-3   Skipped   -
             "\
 <?xml version=\"1.0\" encoding=\"UTF-8\"?>
 <testsuite name=\"zone\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\" time=\"4.000\">
-  <testcase classname=\"zone\" name=\"up\" time=\"3.000\"><system-out>it is True</system-out></testcase>
-  <testcase classname=\"zone\" name=\"step-2\" time=\"1.000\"><failure message=\"it is &lt;&quot;False&quot;&gt; &amp; more\"/></testcase>
+  <testcase classname=\"zone\" name=\"up\" time=\"3.000\"><properties><property name=\"looked\" value=\"2026-03-04T05:06:03.000Z\"/></properties><system-out>it is True</system-out></testcase>
+  <testcase classname=\"zone\" name=\"step-2\" time=\"1.000\"><properties><property name=\"looked\" value=\"2026-03-04T05:06:04.000Z\"/></properties><failure message=\"it is &lt;&quot;False&quot;&gt; &amp; more\"/></testcase>
   <testcase classname=\"zone\" name=\"step-3\" time=\"0.000\"><skipped/></testcase>
 </testsuite>
 "
@@ -226,11 +233,11 @@ step-3   Skipped   -
             table(&scenario),
             "\
 Scenario zone: Failed
-STEP            PHASE     TOOK   MESSAGE
-each/a/step-1   Passed    -      a
-each/a/step-2   Failed    -      it is False
-each/b/step-1   Skipped   -
-each/b/step-2   Skipped   -
+STEP            PHASE     TOOK   LOOKED AT   MESSAGE
+each/a/step-1   Passed    -      -           a
+each/a/step-2   Failed    -      -           it is False
+each/b/step-1   Skipped   -      -
+each/b/step-2   Skipped   -      -
 "
         );
         let junit = junit(&scenario);

@@ -26,9 +26,6 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority: &Authority) -
         },
         "proxy": {}, "scheduler": {},
     });
-    let yaml = |value: &serde_json::Value| {
-        serde_yaml_ng::to_string(value).expect("a JSON value always serialises as YAML")
-    };
     let config_map = |namespace: &str, name: &str, data: serde_json::Value| {
         let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data});
         scope.object("", "configmaps", namespace, name, value)
@@ -60,9 +57,13 @@ pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority: &Authority) -
     let (roles, bindings) = ("clusterroles", "clusterrolebindings");
     let admins = "kubeadm:cluster-admins";
     vec![
-        config_map("kube-system", "kubeadm-config", json!({"ClusterConfiguration": yaml(&configuration)})),
-        config_map("kube-system", "kubelet-config", json!({"kubelet": yaml(&kubelet)})),
-        config_map("kube-public", "cluster-info", json!({"kubeconfig": yaml(&discovery)})),
+        config_map(
+            "kube-system",
+            "kubeadm-config",
+            json!({"ClusterConfiguration": nephele_yaml::write(&configuration)}),
+        ),
+        config_map("kube-system", "kubelet-config", json!({"kubelet": nephele_yaml::write(&kubelet)})),
+        config_map("kube-public", "cluster-info", json!({"kubeconfig": nephele_yaml::write(&discovery)})),
         scope.object(rbac, roles, "", "cluster-admin", everything),
         scope.object(rbac, roles, "", "kubeadm:get-nodes", get_nodes),
         scope.object(rbac, bindings, "", "cluster-admin", binding("cluster-admin", "system:masters")),

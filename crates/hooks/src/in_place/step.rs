@@ -117,7 +117,7 @@ fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
     let duration = nephele_go_duration::parse(&update.duration).unwrap_or_default();
     let passed = now.duration_since(update.asked_at.0);
     let left = duration.saturating_sub(Duration::try_from(passed).unwrap_or_default());
-    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
     let seconds = u16::try_from(seconds).unwrap_or(u16::MAX).clamp(1, RETRY_AFTER_SECONDS_MAX);
     UpdateMachineResponse::retry_after(
         seconds,

@@ -29,6 +29,16 @@ fn entry(key: &str, value: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(key.to_owned(), value.to_owned())])
 }
 
+#[test]
+fn no_pattern_takes_longer_than_its_length_allows() {
+    nephele_growth::assert_linear("preloaded response", BOUNDS.text, &["status: "], |text| {
+        let _ = read::<BeforeClusterUpgradeResponse>(NAME, "key", text);
+    });
+    let long = read::<BeforeClusterUpgradeResponse>(NAME, "key", &"[".repeat(1_000_000)).unwrap_err();
+    let ScriptError::Yaml { source, .. } = long else { panic!("it is too long: {long}") };
+    assert_eq!(source.to_string(), "must be at most 16384 bytes, not 1000000");
+}
+
 #[tokio::test]
 async fn a_call_without_a_preloaded_response_succeeds_and_is_recorded_once() {
     let api = ManagementApi::start();

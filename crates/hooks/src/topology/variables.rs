@@ -113,17 +113,18 @@ fn schemas() -> [(&'static str, Value); 6] {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize as _;
+    use nephele_yaml::{Bounds, Dialect};
 
     use super::*;
 
     #[test]
     fn variables_are_those_of_the_class_that_is_released() {
         let released = include_str!("../../../../config/templates/clusterclass-in-memory.yaml");
-        let class = serde_yaml_ng::Deserializer::from_str(released)
-            .map(|document| Value::deserialize(document).unwrap())
-            .find(|object| object["kind"] == "ClusterClass")
-            .unwrap();
+        let bounds =
+            Bounds { text: released.len(), memory: usize::MAX, depth: 100, dialect: Dialect::Strict };
+        let documents = nephele_yaml::read_all(released, &bounds).unwrap().into_iter();
+        let class =
+            documents.map(|(_, object)| object).find(|object| object["kind"] == "ClusterClass").unwrap();
         let ours = serde_json::to_value(variables().unwrap()).unwrap();
         assert_eq!(ours["variables"], class["spec"]["variables"]);
     }

@@ -232,7 +232,9 @@ fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], stayin
         Some((*domain).to_owned())
     };
     let one = |ordinal| New { name: names::name(pool, ordinal), failure_domain: place() };
-    (first..).take(count).map(one).collect()
+    // A pool whose numbers are used up makes none: two machines would have one name.
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    (first..first.saturating_add(count)).map(one).collect()
 }
 
 /// The surplus machines, in the order of their deletion: first marked machines, then outdated ones, then those that are

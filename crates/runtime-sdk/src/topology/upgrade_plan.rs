@@ -188,7 +188,7 @@ fn control_plane(
             let (from, to) = ends();
             return Err(UpgradePlanError::Order { of, from, to });
         }
-        if to.version.minor > from.version.minor + 1 {
+        if to.version.minor > from.version.minor.saturating_add(1) {
             let (from, to) = ends();
             return Err(UpgradePlanError::Far { of, from, to });
         }
@@ -221,7 +221,7 @@ fn of_workers(
             let (from, to) = ends();
             return Err(UpgradePlanError::Order { of, from, to });
         }
-        if to.version.minor > from.version.minor + SKEW_MAX {
+        if to.version.minor > from.version.minor.saturating_add(SKEW_MAX) {
             let (from, to) = ends();
             return Err(UpgradePlanError::Far { of, from, to });
         }
@@ -242,9 +242,13 @@ fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Ve
     // The last version of each minor version.
     let lines: BTreeMap<u64, &Known<'a>> = has.iter().map(|had| (had.version.minor, *had)).collect();
     let (first, last) = (workers.version.minor, target.version.minor);
-    let skew = usize::try_from(SKEW_MAX).expect("it is small");
-    let on_the_way = (first..last).step_by(skew).skip(1).filter_map(|minor| lines.get(&minor));
-    let mut steps: Vec<Known<'a>> = on_the_way.map(|known| (*known).clone()).collect();
+    // The minor versions that are a whole number of the largest steps ahead.
+    let is_on_the_way = |minor: u64| {
+        let ahead = minor.checked_sub(first).filter(|ahead| *ahead > 0 && minor < last);
+        ahead.is_some_and(|ahead| ahead.is_multiple_of(SKEW_MAX))
+    };
+    let on_the_way = lines.into_iter().filter(|(minor, _)| is_on_the_way(*minor));
+    let mut steps: Vec<Known<'a>> = on_the_way.map(|(_, known)| known.clone()).collect();
     if steps.last().is_none_or(|step| step.text != target.text) {
         steps.push(target.clone());
     }
@@ -384,6 +388,15 @@ mod tests {
         }
     }
 
+    /// A version with numbers at the edges of their type, or one after the other.
+    fn version() -> impl Strategy<Value = String> {
+        let number = prop_oneof![
+            prop::sample::select(vec![0, 1, 2, 3, 4, u64::MAX - 3, u64::MAX - 2, u64::MAX - 1, u64::MAX]),
+            30..36_u64,
+        ];
+        (number.clone(), number).prop_map(|(minor, patch)| format!("v1.{minor}.{patch}"))
+    }
+
     proptest! {
         /// The generated steps for workers would be valid as an explicit plan.
         #[test]
@@ -398,6 +411,19 @@ mod tests {
             let made = made.unwrap();
             let said: Vec<&str> = made.iter().map(String::as_str).collect();
             prop_assert_eq!(judged(&from, &to, &plan, &workers, &said), Ok(made.clone()));
+        }
+
+        /// The time of an answer depends on the number of the steps, not on the numbers in their versions.
+        #[test]
+        fn numbers_at_the_edges_of_their_type_are_judged_at_once(
+            from in version(), to in version(), workers in version(),
+            steps in prop::collection::vec(version(), 0..4), planned in prop::collection::vec(version(), 0..4),
+        ) {
+            let [steps, planned] = [&steps, &planned]
+                .map(|list| list.iter().map(String::as_str).collect::<Vec<_>>());
+            if let Ok(made) = judged(&from, &to, &steps, &workers, &planned) {
+                prop_assert!(made.len() <= steps.len() + planned.len() + 1);
+            }
         }
 
         #[test]

@@ -139,3 +139,27 @@ fn what_is_expected_is_a_claim_wherever_it_is() {
     assert_eq!(claims(&spec), [false, false, true, false, true, true, false]);
     assert_eq!(claims(&read(&json!([]))), [false; 0]);
 }
+
+/// A round has all its texts again.
+#[test]
+fn texts_of_all_rounds_are_bounded_before_they_are_made() {
+    let apply = |bytes: usize| json!({ "apply": { "manifests": "x".repeat(bytes) } });
+    let message =
+        "spec.steps: must have at most 1048576 bytes of texts, with those of each branch and each round";
+    for (steps, is_read) in [
+        (json!([{ "repeat": 100, "steps": [apply(10_000)] }]), true),
+        (json!([{ "repeat": 100, "steps": [apply(10_500)] }]), false),
+        (
+            json!([{ "parallel": [{ "repeat": 50, "steps": [apply(10_500)] }, { "repeat": 49, "steps": [apply(10_700)] }] }]),
+            false,
+        ),
+        (json!(vec![apply(60_000); 17]), true),
+        (json!(vec![apply(60_000); 18]), false),
+    ] {
+        let list = expanded(&read(&steps)).map(|list| list.len());
+        assert_eq!(list.is_ok(), is_read);
+        if let Err(error) = list {
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}

@@ -37,7 +37,7 @@ fn script(actions: impl IntoIterator<Item = Action>) -> Script {
 /// The script of a spec.
 fn read(steps: &Value) -> Script {
     let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
-    validate("default", "s", &spec).unwrap_or_else(|error| panic!("{error}: {steps}"))
+    validate("s", &spec).unwrap_or_else(|error| panic!("{error}: {steps}"))
 }
 
 fn fault(name: &str, lasts: Option<u64>) -> Action {
@@ -60,6 +60,10 @@ struct World {
     done: BTreeSet<String>,
     /// The steps for which something was done, in this order.
     acted: Vec<usize>,
+    /// When it was looked for the sight of each step.
+    looks: BTreeMap<usize, Vec<Timestamp>>,
+    /// What a process remembers of that.
+    looked: BTreeMap<usize, Timestamp>,
 }
 
 /// Where the process stops.
@@ -75,7 +79,7 @@ impl World {
         after(at(0), self.now)
     }
 
-    fn seen(&self, script: &Script) -> Seen {
+    fn seen(&mut self, script: &Script) -> Seen {
         let faults = self.faults.iter().map(|(name, created)| {
             // It takes two seconds until a Fault is in force.
             let phase = if self.now >= *created + seconds(2) { "Active" } else { "" };
@@ -85,14 +89,17 @@ impl World {
             )
         });
         let Wants { sights, clocks } = wants(script, self.generation, self.stored.as_ref());
+        let now = self.now();
         let looks = sights.into_iter().map(|(index, sight)| {
             let Sight::Cluster { name, .. } = sight else { panic!("all sights are of Clusters") };
+            self.looks.entry(index).or_default().push(now);
             let is_met = self.now >= seconds(name[1..].parse().expect("a number"));
             let message = format!("seen at {}", self.now.as_secs());
             (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
         });
+        let (faults, looks) = (faults.collect(), looks.collect());
         let clocks = clocks.into_iter().map(|cloud| (cloud.to_owned(), self.seen_clock()));
-        Seen { faults: faults.collect(), looks: looks.collect(), clocks: clocks.collect() }
+        Seen { faults, looks, clocks: clocks.collect(), looked: self.looked.clone() }
     }
 
     /// It takes a second until a clock is in force.
@@ -137,8 +144,11 @@ impl World {
         let seen = self.seen(script);
         let mut next = plan(script, self.generation, self.stored.as_ref(), &seen, self.now());
         if stop == Stop::BeforeItActs {
+            self.looked.clear();
             return true;
         }
+        let now = self.now();
+        self.looked.extend(next.looked.iter().map(|index| (*index, now)));
         for act in std::mem::take(&mut next.acts) {
             if let Some(step) = act.step {
                 let stored = &self.stored.as_ref().expect("a stored status").steps[step];
@@ -153,6 +163,7 @@ impl World {
             next.settle(&act, &ending, self.now());
         }
         if stop == Stop::BeforeItWrites {
+            self.looked.clear();
             return true;
         }
         let is_new = self.stored.as_ref() != Some(&next.status);
@@ -383,8 +394,90 @@ proptest! {
                 (Action::Expect { within, .. }, "Failed") => prop_assert!(finished >= after(started, *within)),
                 (Action::Never { during: length, .. } | Action::Pause(length), "Passed") => {
                     prop_assert!(finished >= after(started, *length));
+                    if let Action::Never { .. } = step.action {
+                        // A look that nobody remembers is one, too.
+                        let times = || [started].into_iter().chain(world.looks[&index].iter().copied().filter(|look| *look <= finished)).chain([finished]);
+                        for (before, next) in times().zip(times().skip(1)) {
+                            prop_assert!(next <= after(before, LATE_MAX), "nobody looked from {} to {}", before, next);
+                        }
+                        prop_assert_eq!(&was.looked, &was.finished);
+                    }
                 }
                 _ => {}
+            }
+        }
+    }
+}
+
+/// A duration at the edges of its type, as it is written.
+fn edge_of_time() -> impl Strategy<Value = &'static str> {
+    let edges = [
+        "0",
+        "1ns",
+        "1s",
+        "2562047h47m16.854775807s",
+        "9223372036854775807ns",
+        "9223372036854775806ns",
+        "8760h",
+    ];
+    prop::sample::select(edges.to_vec())
+}
+
+/// A number at the edges of its type.
+fn edge() -> impl Strategy<Value = i64> {
+    let edges = [
+        0,
+        1,
+        2,
+        99,
+        100,
+        101,
+        1000,
+        1001,
+        i64::from(i32::MAX) - 1,
+        i64::from(i32::MAX),
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    prop::sample::select(edges.to_vec())
+        .prop_flat_map(|edge| prop::sample::select(vec![edge, -edge, i64::MIN]))
+}
+
+proptest! {
+    /// Whatever the numbers of a spec and the times are, there is a mistake or a plan.
+    #[test]
+    fn numbers_at_the_edges_of_their_type_are_refused_or_planned(
+        number in edge(), other in edge(), length in edge_of_time(), jump in edge_of_time(),
+        seconds in proptest::collection::vec(
+            prop::sample::select(vec![Timestamp::MIN, at(0), at(1), at(7), Timestamp::MAX]), 1..8,
+        ),
+    ) {
+        let machines = json!({ "machines": { "count": number }, "within": length, "during": length });
+        let fault = json!({ "name": "f", "spec": { "effect": { "freeze": {} } }, "for": length });
+        for step in [
+            json!({ "expect": machines }),
+            json!({ "never": machines }),
+            json!({ "fault": fault }),
+            json!({ "pause": length }),
+            json!({ "clock": { "cloud": "a", "step": number, "jump": jump } }),
+            json!({ "scale": { "kind": "MachinePool", "name": "a", "replicas": number } }),
+            json!({ "repeat": number, "steps": [{ "pause": length }] }),
+            json!({ "parallel": [{ "repeat": number, "steps": [{ "pause": "1s" }] }, { "repeat": other, "steps": [{ "pause": "1s" }] }] }),
+        ] {
+            let Ok(spec) = serde_json::from_value::<ScenarioSpec>(json!({ "steps": [step] })) else { continue };
+            let Ok(script) = validate("s", &spec) else { continue };
+            prop_assert!(script.steps.len() <= 100);
+            let set = CloudClock { steps: Some(other), ahead: jump.into(), ..CloudClock::default() };
+            let in_force = Some(CloudClockStatus { steps: Some(number), ..CloudClockStatus::default() });
+            let clock = SeenClock::Read { version: String::new(), set, in_force };
+            let seen = Seen {
+                looks: [(0, Look::NotMet("no".into()))].into(),
+                clocks: [("a".to_owned(), clock)].into(),
+                ..Seen::default()
+            };
+            let mut stored = None;
+            for now in &seconds {
+                stored = Some(plan(&script, 1, stored.as_ref(), &seen, *now).status);
             }
         }
     }
@@ -545,4 +638,54 @@ fn what_may_pass_is_tried_for_a_minute() {
         stored = next.status;
         assert_eq!((stored.steps[0].phase.as_str(), stored.steps[0].message.as_str()), (phase, "busy"));
     }
+}
+
+fn never(from: u64, during: u64) -> Action {
+    Action::Never { sight: sight(from), during: seconds(during) }
+}
+
+#[test]
+fn what_nobody_looked_for_has_not_been_absent() {
+    let script = script([never(900, 60)]);
+    let seen = |look: &Look| Seen { looks: [(0, look.clone())].into(), ..Seen::default() };
+    let (absent, unclear) = (Look::NotMet("it is not there".into()), Look::Unclear("busy".into()));
+    let begun = plan(&script, 0, None, &Seen::default(), at(0)).status;
+    let next = |stored: &ScenarioStatus, look: &Look, second: i64| {
+        let step = plan(&script, 0, Some(stored), &seen(look), at(second)).status.steps.remove(0);
+        (step.phase, step.message, step.looked.map(|looked| looked.0))
+    };
+    let status = plan(&script, 0, Some(&begun), &seen(&absent), at(5)).status;
+    assert_eq!(status.steps[0].looked, Some(MicroTime(at(5))));
+    let running = |looked| ("Running".to_owned(), "it is not there".to_owned(), Some(at(looked)));
+    // Two looks that the status has are at least two seconds apart.
+    assert_eq!(next(&status, &absent, 6), running(5));
+    assert_eq!(next(&status, &absent, 7), running(7));
+    assert_eq!(next(&status, &absent, 10), running(10));
+    let gap =
+        "nobody looked from 2023-11-14T22:13:25.000Z to 2023-11-14T22:13:31.000Z, which is longer than 5s";
+    assert_eq!(
+        next(&status, &absent, 11),
+        ("Failed".to_owned(), format!("{gap}; now it is not there"), Some(at(11)))
+    );
+    // Whoever could not see anything has not looked.
+    assert_eq!(next(&status, &unclear, 10), ("Running".to_owned(), "busy".to_owned(), Some(at(5))));
+    assert_eq!(next(&status, &unclear, 11), ("Failed".to_owned(), format!("{gap}; now busy"), Some(at(5))));
+    // A process knows its own looks better than the status.
+    let remembered = Seen { looked: [(0, at(9))].into(), ..seen(&absent) };
+    assert_eq!(plan(&script, 0, Some(&status), &remembered, at(14)).status.steps[0].phase, "Running");
+    // The first look is one that can be missed, too.
+    assert_eq!(next(&begun, &absent, 6).0, "Failed");
+}
+
+#[test]
+fn a_status_is_written_for_half_of_the_looks_at_most() {
+    let constant = script([never(900, 600)]);
+    let (mut stored, mut writes) = (plan(&constant, 0, None, &Seen::default(), at(0)).status, 0);
+    for second in 1..=600 {
+        let seen = Seen { looks: [(0, Look::NotMet("no".into()))].into(), ..Seen::default() };
+        let next = plan(&constant, 0, Some(&stored), &seen, at(second)).status;
+        writes += usize::from(next != stored);
+        stored = next;
+    }
+    assert_eq!((stored.steps[0].phase.as_str(), writes), ("Passed", 301));
 }

@@ -1,13 +1,16 @@
 use std::path::Path;
 
 use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_yaml::{Bounds, Dialect};
 use serde_json::{Value, json};
 
 use super::*;
 
 fn read(steps: &Value) -> Valid<Script> {
     let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
-    validate("default", "demo", &spec)
+    let script = validate("demo", &spec)?;
+    script.steps.iter().try_for_each(|step| check_manifests("default", step))?;
+    Ok(script)
 }
 
 fn fault(name: &str) -> Value {
@@ -197,8 +200,16 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
         assert!(message.contains("must be of one of the groups cluster.x-k8s.io, "), "{message}");
     }
     let spec = serde_json::from_value(json!({ "steps": [fault("a")] })).expect("a spec");
-    let message = validate("default", &"a".repeat(253), &spec).expect_err("too long").to_string();
+    let message = validate(&"a".repeat(253), &spec).expect_err("too long").to_string();
     assert!(message.ends_with("which is longer than 253 characters"), "{message}");
+}
+
+#[test]
+fn as_many_brackets_as_fit_are_refused_in_words() {
+    let message =
+        read(&json!([{ "apply": { "manifests": "[".repeat(65536) } }])).expect_err("no YAML").to_string();
+    assert!(message.starts_with("spec.steps[0].apply.manifests: document 1 must be YAML: "), "{message}");
+    assert!(message.len() < 600 && !message.contains('\n'), "{message}");
 }
 
 #[test]
@@ -239,10 +250,11 @@ fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
         library.map(|file| file.expect("a file").path()).chain([config.join("samples/scenario.yaml")]);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a text");
-        let written: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let bounds = Bounds { text: text.len(), memory: usize::MAX, depth: 64, dialect: Dialect::Strict };
+        let written = nephele_yaml::read_one(&text, &bounds).expect("YAML");
         let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
         let name = object.metadata.name.clone().expect("a name");
-        validate("default", &name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        validate(&name, &object.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(serde_json::to_value(&object).expect("JSON"), written, "{name}");
     }
 }

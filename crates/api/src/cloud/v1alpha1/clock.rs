@@ -132,6 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_pattern_takes_longer_than_its_length_allows() {
+        nephele_growth::assert_linear("rate of a clock", 64 * 1024, &["", "0."], |text| {
+            let _ = ClockRate::parse(text);
+        });
+    }
+
+    #[test]
     fn a_rate_is_a_decimal_number_from_0_01_to_1000() {
         for (text, millionths) in [
             ("0.01", 10_000),

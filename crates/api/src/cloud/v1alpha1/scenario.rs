@@ -614,6 +614,10 @@ pub struct StepStatus {
     /// When it was over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<MicroTime>,
+    /// When a step wait, expect or never looked last and saw whether it is met. While the step runs, this may be two seconds
+    /// old, and half a minute for wait and expect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked: Option<MicroTime>,
     /// What was seen or done.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = STEP_MESSAGE_MAX))]

@@ -34,6 +34,20 @@ fn wanted(replicas: usize) -> Wanted {
     }
 }
 
+/// Also at the end of all numbers.
+#[test]
+fn no_two_machines_have_one_number() {
+    for first in [0, 1, 999_999_999, i64::MAX - 2, i64::MAX - 1, i64::MAX] {
+        for count in 0_usize..5 {
+            let made = made("pool", first, count, &[], &[]);
+            let left = usize::try_from(i64::MAX - first).unwrap_or(usize::MAX);
+            assert_eq!(made.len(), count.min(left), "{count} from {first}");
+            let names: std::collections::BTreeSet<_> = made.iter().map(|new| &new.name).collect();
+            assert_eq!(names.len(), made.len(), "{count} from {first}");
+        }
+    }
+}
+
 /// A machine that is up and up to date.
 fn up(ordinal: i64) -> Member {
     Member {
