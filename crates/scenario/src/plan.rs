@@ -201,7 +201,7 @@ pub(crate) fn plan_paused(
     seen: &Seen,
     now: Timestamp,
 ) -> Plan {
-    let mut plan = Plan { status: stored.clone(), acts: Vec::new(), again: None };
+    let mut plan = Plan { status: stored.clone(), acts: Vec::new(), again: None, looked: Vec::new() };
     if stored.observed_generation == Some(generation) && stored.steps.len() == script.steps.len() {
         plan.end_faults(script, &stored.steps, seen, now);
     }
