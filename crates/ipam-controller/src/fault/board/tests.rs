@@ -315,6 +315,9 @@ proptest::proptest! {
                 proptest::prop_assert_eq!(known, kept, "{}", pool);
             }
         }
+        // Namespaces that are gone leave nothing behind.
+        board.ids().iter().for_each(|id| drop(board.remove(id)));
+        proptest::prop_assert!(board.keeping.is_empty() && board.changed.is_empty());
     }
 }
 
