@@ -279,7 +279,7 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     world.stop().await;
 }
 
-/// Two tenants of one manager. What is only reserved counts, and the refusals name nobody of the other namespace.
+/// Two tenants of one manager. What is only reserved counts, and the refusals do not name the other namespace.
 #[tokio::test]
 async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
     let config =

@@ -23,7 +23,7 @@ use crate::offer::cloud_name;
 pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
     let mut objects = store.state();
     // If two clusters were published with one port, the one that had it keeps it, else the older one. Only the manager
-    // writes the status, so nobody gets the port of another cluster by naming it in an older object.
+    // writes the status, so no older object gets the port of another cluster by naming it.
     objects.sort_by_cached_key(|object| {
         (!object.is_provisioned(), object.creation_timestamp(), object.namespace(), object.name_any())
     });

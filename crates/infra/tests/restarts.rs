@@ -45,7 +45,7 @@ async fn unprovisioned(api: &ManagementApi, name: &str, paused: bool, port: Opti
 
 /// Else a tenant could take the ports of all others with objects that cost nothing.
 #[tokio::test(start_paused = true)]
-async fn a_port_that_nobody_published_is_not_reserved() {
+async fn a_port_that_was_not_published_is_not_reserved() {
     let api = ManagementApi::start();
     for port in 19_900..=19_999 {
         let mut object = objects::in_memory_cluster(&objects::cluster(&format!("c{port}")));
