@@ -14,14 +14,14 @@ use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, MachineNetwork, PoolReference};
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_kit::chain;
-use nephele_manager::{BuildError, Config, Manager, Options, RunError};
+use nephele_manager::{BuildError, Config, DIAGNOSTICS_CERTIFICATE, Manager, Options, RunError, fingerprint};
 use nephele_testkit::{ManagementApi, objects};
 use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::fetch::{fetch, fetch_by_tls, post_by_tls, speaks};
+use crate::fetch::{certificate, fetch, fetch_by_tls, post_by_tls, speaks};
 
 /// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -134,6 +134,28 @@ async fn diagnostics_are_encrypted_and_ask_for_a_token() {
     }
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
+}
+
+#[tokio::test]
+async fn lease_of_the_leader_names_the_certificate_of_its_diagnostics() {
+    let api = ManagementApi::start();
+    let mut served = Vec::new();
+    for identity in ["one", "two"] {
+        let options = Options { insecure_diagnostics: false, ..elected(identity) };
+        let manager = Running::start(options, &api.client());
+        let certificate = certificate(manager.diagnostics).await;
+        let is_its = |lease: &Lease| {
+            lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(identity)
+        };
+        let name = "controller-leader-election-nephele";
+        let lease: Lease = api.eventually(name, "held", is_its).await;
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        assert_eq!(annotations.get(DIAGNOSTICS_CERTIFICATE), Some(&fingerprint(&certificate)));
+        served.push(certificate);
+        manager.shutdown.cancel();
+        manager.ended().await.expect("an orderly end");
+    }
+    assert_ne!(served[0], served[1]);
 }
 
 #[tokio::test]

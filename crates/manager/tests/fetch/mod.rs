@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The status and the body of an answer.
 pub(crate) async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
@@ -39,7 +39,18 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
+/// The certificate of a server.
+pub(crate) async fn certificate(address: SocketAddr) -> Vec<u8> {
+    let stream = connect(address).await;
+    let certificates = stream.get_ref().1.peer_certificates().expect("a handshake");
+    certificates.first().expect("a server has one").to_vec()
+}
+
 async fn by_tls(address: SocketAddr, request: &str) -> (u16, String) {
+    exchange(connect(address).await, request).await
+}
+
+async fn connect(address: SocketAddr) -> TlsStream<TcpStream> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions of the provider's own")
@@ -48,8 +59,7 @@ async fn by_tls(address: SocketAddr, request: &str) -> (u16, String) {
         .with_no_client_auth();
     let stream = TcpStream::connect(address).await.expect("somebody listens");
     let name = ServerName::try_from("localhost").expect("a name");
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
-    exchange(stream, request).await
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
 }
 
 /// Whether the server speaks this version of TLS.
