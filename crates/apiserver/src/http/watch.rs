@@ -21,6 +21,7 @@ use super::query::Options;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
 use super::view::View;
+use crate::allowance::WatchPlace;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
 /// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.
@@ -53,6 +54,7 @@ struct Watcher {
     ends: Instant,
     next_bookmark: Instant,
     over: bool,
+    _place: WatchPlace,
 }
 
 pub(crate) fn watch(
@@ -61,6 +63,7 @@ pub(crate) fn watch(
     options: &Options,
     view: View,
     clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    place: WatchPlace,
 ) -> Result<Response<Body>, ApiError> {
     options.fields.check(&view.kind.group, &view.kind.kind, view.kind.custom)?;
     // The subscription comes before the list, so that no change is missed in between.
@@ -80,6 +83,7 @@ pub(crate) fn watch(
         ends: started,
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
+        _place: place,
     };
     let current = store.resource_version();
     if watcher.cursor > current {
@@ -109,7 +113,12 @@ impl Watcher {
     /// The next frames, or none when the watch is over.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // All watchers of a cluster are woken at once by a change. Few of them work at a time, so that the tasks of
+            // others have their turns.
+            let store = self.store.clone();
+            let turn = store.allowance().turn().await;
             let frames = self.ready_frames();
+            drop(turn);
             if !frames.is_empty() {
                 return Some(frames);
             }
