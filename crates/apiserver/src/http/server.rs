@@ -197,7 +197,11 @@ impl ApiServer {
         // Events have two groups and one collection.
         let group = if info.group == "events.k8s.io" { "" } else { &info.group };
         let resource = GroupResource::new(group, &info.resource);
-        body.saturating_add(self.store.bytes_of(&resource, &info.namespace, name) / READ_WEIGHT * reads)
+        let bytes = match name.filter(|_| info.verb == "delete") {
+            Some(name) => self.store.bytes_deleted_with(&resource, &info.namespace, name),
+            None => self.store.bytes_of(&resource, &info.namespace, name),
+        };
+        body.saturating_add(bytes / READ_WEIGHT * reads)
     }
 
     fn answer_resource(

@@ -5,6 +5,7 @@
 //! response and lists again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,7 +15,7 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::convert::stored_in;
 use super::query::Options;
@@ -55,7 +56,12 @@ struct Watcher {
     next_bookmark: Instant,
     over: bool,
     _place: WatchPlace,
+    /// Tells it from other watchers.
+    number: u64,
 }
+
+/// The number of the next watcher.
+static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn watch(
     store: &Arc<Store>,
@@ -84,6 +90,7 @@ pub(crate) fn watch(
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
         _place: place,
+        number: NEXT_WATCHER.fetch_add(1, Ordering::Relaxed),
     };
     let current = store.resource_version();
     if watcher.cursor > current {
@@ -113,12 +120,7 @@ impl Watcher {
     /// The next frames, or none when the watch is over.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            // All watchers of a cluster are woken at once by a change. Few of them work at a time, so that the tasks of
-            // others have their turns.
-            let store = self.store.clone();
-            let turn = store.allowance().turn().await;
             let frames = self.ready_frames();
-            drop(turn);
             if !frames.is_empty() {
                 return Some(frames);
             }
@@ -128,7 +130,15 @@ impl Watcher {
             let wake =
                 if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             tokio::select! {
-                changed = self.newest.changed() => if changed.is_err() { return None },
+                changed = self.newest.changed() => {
+                    if changed.is_err() {
+                        return None;
+                    }
+                    let delay = self.store.allowance().watch_delay(self.number);
+                    if !delay.is_zero() {
+                        sleep(delay).await;
+                    }
+                }
                 () = sleep_until(wake) => {
                     let now = Instant::now();
                     self.over = now >= self.ends;

@@ -75,6 +75,9 @@ pub struct StoreOptions {
     /// How many bytes of objects clients may store, as etcd's `--quota-backend-bytes`. The default, 64 MiB, is 16,000
     /// objects of 4 KiB.
     pub bytes_max: usize,
+    /// Whether requests take turns where there are many, so that the tasks of other servers on the same threads go first. Not
+    /// for callers in the same process: they may get a turn and not use it for a while.
+    pub takes_turns: bool,
     /// The initial value of the counter. A server that restarts without its past must start higher than before, so that
     /// clients with an old version list again.
     pub first_version: u64,
@@ -88,6 +91,7 @@ impl Default for StoreOptions {
             event_log_capacity: 512,
             event_log_bytes_max: 128 * 1024,
             bytes_max: 64 * 1024 * 1024,
+            takes_turns: false,
             first_version: 1,
         }
     }
@@ -155,6 +159,7 @@ impl Store {
             event_log_capacity,
             event_log_bytes_max,
             bytes_max,
+            takes_turns,
             first_version,
         } = options;
         // To clients, version 0 means "any".
@@ -178,7 +183,7 @@ impl Store {
             newest: watch::Sender::new(version),
             uid_seed,
             journal,
-            allowance: Arc::new(Allowance::new()),
+            allowance: Arc::new(Allowance::new(takes_turns)),
         })
     }
 
@@ -338,8 +343,15 @@ impl Store {
         let Some(collection) = state.collections.get(resource) else { return 0 };
         let Some(name) = name else { return collection.bytes };
         let object = collection.objects.get(namespace).and_then(|names| names.get(name));
-        object.map_or(0, |object| {
-            // Others may change or go with it.
+        object.map_or(0, |object| object.bytes.len())
+    }
+
+    /// At most how many bytes of objects go with an object.
+    pub(crate) fn bytes_deleted_with(&self, resource: &GroupResource, namespace: &str, name: &str) -> usize {
+        let state = self.state.lock();
+        let objects =
+            state.collections.get(resource).and_then(|collection| collection.objects.get(namespace));
+        objects.and_then(|names| names.get(name)).map_or(0, |object| {
             let is_alone = !state.dependents.contains_key(&object.uid)
                 && !matches!(resource.resource.as_str(), "namespaces" | "customresourcedefinitions");
             if is_alone { object.bytes.len() } else { state.bytes }
