@@ -1,5 +1,6 @@
 use kube::Client;
 use prometheus::{IntCounterVec, Opts, Registry};
+use tokio::runtime::Handle;
 use tower::util::MapResponseLayer;
 
 use crate::connections;
@@ -34,18 +35,23 @@ pub struct Clients {
     pub lease: Client,
     /// For TokenReviews and SubjectAccessReviews.
     pub reviews: Client,
+    /// Where the client for the lease works, and the lease and the probes with it.
+    pub urgent: Handle,
 }
 
 impl Clients {
-    /// The same client for every purpose, for an API server in this process.
+    /// The same client for every purpose, for an API server in this process. All work is on the current runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
     #[must_use]
     pub fn one(client: Client) -> Self {
-        Self { work: client.clone(), lease: client.clone(), reviews: client }
+        Self { work: client.clone(), lease: client.clone(), reviews: client, urgent: Handle::current() }
     }
 }
 
 /// Clients of the management API that keep to their rates and count their requests in `registry`. `rate` is the rate
-/// for work. Sends no request yet.
+/// for work. The client for the lease works on `urgent`. Sends no request yet.
 ///
 /// # Errors
 ///
@@ -54,6 +60,7 @@ pub fn connect(
     config: &kube::Config,
     rate: RequestRate,
     registry: &Registry,
+    urgent: &Handle,
 ) -> Result<Clients, ConnectError> {
     let requests = IntCounterVec::new(
         Opts::new(
@@ -70,7 +77,12 @@ pub fn connect(
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
-    Ok(Clients { work: client(rate)?, lease: client(LEASE_RATE)?, reviews: client(REVIEWS_RATE)? })
+    let lease = {
+        // A client has a task, which is where it was made.
+        let _there = urgent.enter();
+        client(LEASE_RATE)?
+    };
+    Ok(Clients { work: client(rate)?, lease, reviews: client(REVIEWS_RATE)?, urgent: urgent.clone() })
 }
 
 #[cfg(test)]
@@ -93,7 +105,7 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let (registry, rate) = (Registry::new(), RequestRate { per_second: 20.0, burst: 2 });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
-        let clients = connect(&config, rate, &registry).expect("clients");
+        let clients = connect(&config, rate, &registry, &Handle::current()).expect("clients");
         let client = clients.work;
         let started = Instant::now();
         for path in ["/version", "/version", "/version", "/refused"] {
@@ -119,7 +131,8 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
-        let Clients { work, lease, reviews } = connect(&config, hourly, &Registry::new()).expect("clients");
+        let clients = connect(&config, hourly, &Registry::new(), &Handle::current()).expect("clients");
+        let Clients { work, lease, reviews, .. } = clients;
         let ask = |client: Client| async move {
             let request = Request::get("/version").body(Vec::new()).expect("a request");
             client.request_text(request).await.expect("an answer")
