@@ -16,6 +16,7 @@
 //!
 #![doc = include_str!("../DIFFERENCES.md")]
 
+mod allowance;
 mod apply;
 mod depth;
 mod http;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Context;
 use clap::{ArgAction, Args};
 use kube::config::KubeConfigOptions;
-use nephele_manager::{Config, Manager, Options, RequestRate, Verbosity, connect, go_bool};
+use nephele_manager::{Config, Manager, Options, RequestRate, Urgent, Verbosity, connect, go_bool};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -120,7 +120,8 @@ pub(crate) async fn run(
     let config = Config::new(options)?;
     let registry = Registry::new();
     allocator::register(&registry).context("failed to register a metric")?;
-    let clients = connect(&kube_config, rate, &registry)?;
+    let urgent = Urgent::start().context("failed to start a thread")?;
+    let clients = connect(&kube_config, rate, &registry, urgent.handle())?;
     let manager = Manager::build_with(config, clients, registry)?.with_verbosity(verbosity);
     manager.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)

@@ -87,6 +87,7 @@ impl Keeper {
             uid_seed: cluster.id.to_string(),
             // Milliseconds grow faster than the changes of any cluster, so versions grow over a restart.
             first_version: u64::try_from(now.as_millisecond()).unwrap_or(1),
+            takes_turns: true,
             ..StoreOptions::default()
         };
         let put_back = self.put_back.of(cluster);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nephele_apiserver::UserInfo;
-use nephele_listen::{Budget, Grant, accept, handshake};
+use nephele_listen::{Grant, accept, handshake};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -35,10 +35,9 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts connections until the cluster is deleted. Then closes the listener and releases its port, in this order.
 pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
-    let places = Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max);
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
     let span = tracing::info_span!("listener", cluster = %cluster.id);
-    accept(&listener, &places, &LIMITS, tasks, over, |stream, _, place| {
+    accept(&listener, &cluster.places, &LIMITS, tasks, over, |stream, _, place| {
         Connection { cluster: cluster.clone(), place }.run(stream)
     })
     .instrument(span)

@@ -51,7 +51,8 @@ where
         let (cluster, tunnel) = (answering.clone(), tunnel.clone());
         async move { Ok::<_, Infallible>(answer(&cluster, tunnel, request).await) }
     });
-    let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
+    let http =
+        Http { limits: LIMITS, tasks: cluster.shared.tasks.clone(), responses: cluster.responses.clone() };
     let serving = http.serve(io, protocol, service, place, stop);
     async move {
         if let Err(error) = serving.await {
@@ -75,7 +76,8 @@ where
     let service = hyper::service::service_fn(|_: Request<RequestBody>| {
         std::future::ready(Ok::<_, Infallible>(trouble::failure(401, "Unauthorized")))
     });
-    let http = Http { limits: LIMITS, tasks: cluster.shared.tasks.clone() };
+    let http =
+        Http { limits: LIMITS, tasks: cluster.shared.tasks.clone(), responses: cluster.responses.clone() };
     let serving = http.serve(io, protocol, service, Some(place), stop);
     async move {
         if let Err(error) = serving.await {

@@ -1,12 +1,12 @@
 //! The parts of a cluster that its connections need.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use nephele_apiserver::{Settings, Store};
 use nephele_engine::Seed;
 use nephele_etcd::{EtcdCluster, SharedEtcdCluster, member_id};
-use nephele_listen::Limits;
+use nephele_listen::{Budget, Limits, Owner};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::sync::Semaphore;
@@ -33,8 +33,16 @@ pub(crate) const LIMITS: Limits = Limits {
     drain: Duration::from_millis(100),
     // Request and response bodies are small objects.
     connection_window: 128 * 1024,
+    // Two lists of all that clients may store (`StoreOptions::bytes_max`).
+    responses_bytes_max: 128 << 20,
     ..Limits::DEFAULT
 };
+
+/// The bytes of responses that clients of all clusters have not read.
+const RESPONSES_BYTES_MAX: usize = 192 << 20;
+
+/// One for all clusters, because they share the process's memory. Each may hold [`Limits::responses_bytes_max`].
+static RESPONSES: LazyLock<Budget> = LazyLock::new(|| Budget::new(RESPONSES_BYTES_MAX, RESPONSES_BYTES_MAX));
 
 /// What serving a cluster needs besides the cluster.
 pub(crate) struct Shared {
@@ -51,7 +59,7 @@ pub(crate) struct Shared {
 }
 
 /// Open port-forwards per cluster. KCP's manager has two per etcd member that it looks at. Each has two zlib states and
-/// some buffers, 0.3 MiB together, so 64 are 20 MiB.
+/// some buffers, 0.4 MiB together, so 64 are 26 MiB. The connections inside of them take places as all others do.
 const TUNNELS_MAX: usize = 64;
 
 /// A cluster as its connections see it: a load balancer, the objects behind it, and the ports of pods. Connections
@@ -67,6 +75,10 @@ pub(crate) struct Served {
     pub(crate) etcd_latenesses: Latenesses,
     pub(crate) front: Front,
     pub(crate) shared: Arc<Shared>,
+    /// Places for connections, also for those inside port-forwards.
+    pub(crate) places: Budget,
+    /// Memory for responses that are not read yet.
+    pub(crate) responses: Budget,
     /// Places for port-forwards.
     pub(crate) tunnels: Arc<Semaphore>,
     /// Cancelled when the cluster is deleted, which ends everything that runs for it.
@@ -103,6 +115,8 @@ impl Served {
             etcd_latenesses: Latenesses::default(),
             front: Front::new(settings),
             shared,
+            places: Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max),
+            responses: RESPONSES.share(Owner::unique(), LIMITS.responses_bytes_max),
             tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
             over,
             behind,

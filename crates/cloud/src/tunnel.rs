@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use nephele_apiserver::PortForward;
 use nephele_etcd::{Connection, serve_connection};
-use nephele_listen::handshake;
+use nephele_listen::{Grant, handshake};
 use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
@@ -77,6 +77,14 @@ impl Target for Pod {
             ));
             return std::future::ready(Err(error)).boxed();
         };
+        // Who forwards a port is authenticated, so nobody takes this place away.
+        let Some(place) = self.cluster.places.take(1).filter(Grant::pin) else {
+            let error = ConnectError(format!(
+                "failed to connect to localhost:{port} inside of pod {}: too many connections are open",
+                self.name
+            ));
+            return std::future::ready(Err(error)).boxed();
+        };
         let (near, far) = duplex(PIPE_BYTES);
         let cluster = self.cluster.clone();
         let over = cluster.over.clone();
@@ -85,6 +93,7 @@ impl Target for Pod {
                 () = over.cancelled() => {}
                 () = serve(behind, far, cluster) => {}
             }
+            drop(place);
         });
         std::future::ready(Ok(Box::new(near) as Box<dyn Duplex>)).boxed()
     }

@@ -135,3 +135,27 @@ async fn closed_port_is_refused_on_the_error_stream() {
     }
     world.stop().await;
 }
+
+#[tokio::test]
+async fn connections_inside_of_tunnels_take_places_as_others_do() {
+    let world = World::start(30_160..=30_169);
+    let (id, endpoint) = world.cluster("places", &ECDSA);
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
+    let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
+    let mut open = Vec::new();
+    for _ in 0..250 {
+        let mut http = Http::connect(&endpoint, &tls).await.unwrap();
+        assert_eq!(http.get("/version").await.unwrap().0, http::StatusCode::OK);
+        open.push(http);
+    }
+    // The connection of a tunnel gives its place back when it is upgraded, and the connection inside of it takes one.
+    let mut tunnels = Vec::new();
+    while tunnels.len() <= 8
+        && let Ok(http) = Http::connect(&endpoint, &tls).await
+    {
+        tunnels.push(forward(http, "etcd-cp", 2379).await);
+    }
+    assert!(tunnels.len() <= 6, "{} tunnels beside 250 connections", tunnels.len());
+    drop((open, tunnels));
+    world.stop().await;
+}

@@ -15,8 +15,7 @@ use crate::{access::Access, in_place, lifecycle::on_lifecycle, topology, upgrade
 
 /// The limits of the extension. A parsed body can need sixteen times its length (a list of digits), so one body of
 /// 20 MiB at a time needs at most 320 MiB. Cluster API sends some tens of KiB.
-const LIMITS: Limits =
-    Limits { bodies_bytes_max: Limits::DEFAULT.body_bytes_max, connections_max: 256, ..Limits::DEFAULT };
+const LIMITS: Limits = Limits { connections_max: 256, ..Limits::DEFAULT };
 
 /// The extension. Its handlers have the names of Cluster API's own test extension, to which classes and tests
 /// refer.

@@ -12,6 +12,7 @@
 mod body;
 mod client;
 mod generator;
+mod neighbours;
 mod patch;
 mod server;
 mod tally;
@@ -42,7 +43,20 @@ struct Args {
     /// How many connections to use. With one, the server gets the requests in the same order on every run.
     #[arg(long, default_value_t = 16)]
     connections: u64,
+    /// Attack a whole manager with everything on the menu, and measure what a neighbour sees.
+    #[arg(long)]
+    neighbours: bool,
+    /// With --neighbours: only the attacks whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// With --neighbours: how many seconds each attack takes.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
 }
+
+/// The manager's allocator, which counts what is allocated.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Panics of the process so far. The runtime catches the panic of a request, and ends only its task.
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -54,10 +68,22 @@ fn main() -> ExitCode {
         PANICS.fetch_add(1, Ordering::Relaxed);
         report(panic);
     }));
-    match tokio::runtime::Runtime::new()
-        .context("failed to start")
-        .and_then(|runtime| runtime.block_on(run(&args)))
-    {
+    // What the manager logs, where `RUST_LOG` asks for it.
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    // An error means that a provider is installed already, which is fine.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let survived = if args.neighbours {
+        neighbours::run(args.seconds, &args.only)
+            .map(|peaceful| peaceful && PANICS.load(Ordering::Relaxed) == 0)
+    } else {
+        tokio::runtime::Runtime::new()
+            .context("failed to start")
+            .and_then(|runtime| runtime.block_on(run(&args)))
+    };
+    match survived {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -69,7 +95,7 @@ fn main() -> ExitCode {
 
 /// Whether the server survived.
 async fn run(args: &Args) -> anyhow::Result<bool> {
-    let Args { seed, requests, connections } = *args;
+    let Args { seed, requests, connections, .. } = *args;
     println!("seed {seed}, {requests} requests on {connections} connections");
     let started = Instant::now();
     let server = Arc::new(Server::start().await?);

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::budget::{Budget, Grant};
 use crate::limits::Limits;
+use nephele_budget::{Budget, Grant, Owner};
 
 /// The time without traffic after which the kernel probes whether a client still exists. Without probes, clients that
 /// disappear without closing would keep their places. Unlike HTTP/2 pings, the kernel's probes cost this process
@@ -51,7 +51,7 @@ pub async fn accept<F, R>(
                 continue;
             }
         };
-        let Some(place) = places.take(1).map(Arc::new) else {
+        let Some(place) = places.share(Owner::peer(peer.ip()), usize::MAX).take(1).map(Arc::new) else {
             refusals.count(limits.connections_max);
             continue;
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
@@ -22,8 +22,9 @@ use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
 use crate::body::RequestBody;
-use crate::budget::Grant;
 use crate::limits::Limits;
+use crate::response::{Counted, Unread};
+use nephele_budget::{Budget, Grant};
 
 /// The longest head of a request, in bytes. Most of it is a bearer token or a cookie. Go's default of 1 MiB is more
 /// than any client needs.
@@ -49,15 +50,25 @@ impl Protocol {
 }
 
 /// Serves HTTP on connections. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Http {
     /// The limits of clients.
     pub limits: Limits,
     /// Tracks the tasks for streams of HTTP/2 connections and for the reading of unwanted bodies.
     pub tasks: TaskTracker,
+    /// Memory for responses that are not written yet. When it is short, the connection ends that made no progress for
+    /// longest.
+    pub responses: Budget,
 }
 
 impl Http {
+    /// With a budget of [`Limits::responses_bytes_max`] of its own.
+    #[must_use]
+    pub fn new(limits: Limits, tasks: TaskTracker) -> Self {
+        let bytes = limits.responses_bytes_max;
+        Self { limits, tasks, responses: Budget::new(bytes, bytes) }
+    }
+
     /// Serves requests on one connection until the client closes it, it has been idle for too long, or `stop` is
     /// ready. In the last two cases requests in flight have [`Limits::drain`] to end. `grant` is the connection's
     /// place, which each request marks as used.
@@ -83,17 +94,19 @@ impl Http {
         S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
-        B: Body + Send + 'static,
+        B: Body + Unpin + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Limits { body, drain, idle, .. } = self.limits;
+        let Limits { body, drain, idle, stall, .. } = self.limits;
+        let unread = Unread::new(&self.responses, self.limits.responses_bytes_max / 2);
         let activity = Activity::new(grant);
-        let quiet = activity.clone();
+        let (quiet, slow) = (activity.clone(), Arc::clone(&unread));
         let ended = Box::pin(async move {
             tokio::select! {
                 () = stop => {}
-                () = quiet.idle_for(idle) => tracing::debug!("Ending an idle connection"),
+                () = quiet.idle_for(idle, stall, &slow) => tracing::debug!("Ending an idle connection"),
+                () = slow.revoked() => tracing::debug!("Ending a connection whose responses are not read"),
             }
         });
         let tasks = self.tasks.clone();
@@ -103,6 +116,7 @@ impl Http {
             let (request, closes) = RequestBody::of(request, body, &tasks);
             // The task of an HTTP/2 stream lives as long as the response, and has the size of this future.
             let answer = Box::pin(service.call(request));
+            let unread = Arc::clone(&unread);
             async move {
                 let (mut head, body) = answer.await?.into_parts();
                 if closes.get() {
@@ -117,10 +131,7 @@ impl Http {
                     return Ok(Response::from_parts(head, http_body_util::Either::Left(Empty::new())));
                 }
                 // The request is in flight until the whole response is sent: a watch is a long response.
-                let body = body.map_err(move |error| {
-                    let _until_the_body_is_dropped = &in_flight;
-                    error
-                });
+                let body = Counted::new(body, unread, in_flight);
                 Ok::<_, S::Error>(Response::from_parts(head, http_body_util::Either::Right(body)))
             }
         });
@@ -219,8 +230,9 @@ impl Activity {
         }
     }
 
-    /// Waits until no request has been in flight for `limit`.
-    async fn idle_for(&self, limit: Duration) {
+    /// Waits until no request has been in flight for `limit`, or until a response has not been read for `stall`, or twice
+    /// as long at most.
+    async fn idle_for(&self, limit: Duration, stall: Duration, unread: &Unread) {
         loop {
             let idle_since = {
                 let requests = self.0.requests.lock();
@@ -230,7 +242,12 @@ impl Activity {
                 Some(since) if since.elapsed() >= limit => return,
                 Some(since) => sleep_until(since + limit).await,
                 // The idle time starts when the request ends.
-                None => sleep(limit).await,
+                None => {
+                    sleep(limit.min(stall)).await;
+                    if unread.next_round() {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -14,27 +14,29 @@
 //! | a handshake | [`Limits::handshake`] |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
 //! | the body of a request | [`Limits::body`] for its arrival; the service has to bound its size. To keep the connection, up to 256 KiB of a body that the service does not read are read; if it is longer, the response says that the connection closes |
-//! | a response that the client does not read | [`Limits::stall`] |
+//! | a response that the client does not read | [`Limits::stall`] at least, and that twice and [`Limits::idle`] at most; of all together, [`Limits::responses_bytes_max`], with those of a known length counted as a whole |
 //! | streams of an HTTP/2 connection | [`Limits::streams_max`] |
 //!
 //! A server cannot authenticate a client before the handshake is over. So if all places for unauthenticated
-//! connections are taken, a new connection is not refused: the least recently used of these connections is closed to
-//! make room. A client that opens connections and leaves them idle only loses its own connections.
+//! connections are taken, a new connection is not refused: of the address that has most of them, the least recently used
+//! connection is closed to make room. A client that opens connections only loses its own.
 //!
-//! The crate knows no kind of object, reads no argument, and depends on no other crate of Nephele.
+//! The crate knows no kind of object, reads no argument, and depends on no other crate of Nephele but `nephele-budget`.
 
 mod accept;
 mod body;
-mod budget;
 mod handshake;
 mod http;
 mod limits;
+mod response;
 mod serve;
+mod turns;
 
 pub use accept::accept;
 pub use body::{BodyError, RequestBody};
-pub use budget::{Budget, Grant};
 pub use handshake::{HandshakeError, handshake};
 pub use http::{Http, Protocol};
 pub use limits::Limits;
-pub use serve::{Peer, Session, serve, session_of};
+pub use nephele_budget::{Budget, Grant, Held, Owner, Parse, ReadError, largest_parsed_size, parsed_size};
+pub use serve::{Peer, PeerAddress, Session, serve, session_of};
+pub use turns::{LARGE_BYTES, Turns};

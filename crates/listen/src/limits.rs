@@ -15,8 +15,11 @@ pub struct Limits {
     pub idle: Duration,
     /// The time for the whole body of a request, from the arrival of its head.
     pub body: Duration,
-    /// How long a client may leave sent data unread or unacknowledged. Only Linux enforces it.
+    /// How long a client may leave sent data unread or unacknowledged, on the connection (which only Linux enforces) or in
+    /// a stream.
     pub stall: Duration,
+    /// The bytes of responses that may wait to be written, on all connections. One counts as at most half of them.
+    pub responses_bytes_max: usize,
     /// How long requests in flight may take to end when the server stops.
     pub drain: Duration,
     /// The most requests at a time on one HTTP/2 connection.
@@ -41,6 +44,7 @@ impl Limits {
         // The default of kube-apiserver for a whole request (`--request-timeout`).
         body: Duration::from_secs(60),
         stall: Duration::from_secs(60),
+        responses_bytes_max: 32 * 1024 * 1024,
         drain: Duration::from_secs(10),
         // The number that Go's server allows, and that Go's client assumes until it gets the server's settings.
         streams_max: 250,

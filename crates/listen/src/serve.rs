@@ -15,10 +15,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::accept::accept;
 use crate::body::RequestBody;
-use crate::budget::{Budget, Grant};
 use crate::handshake::handshake;
 use crate::http::{Http, Protocol};
 use crate::limits::Limits;
+use nephele_budget::{Budget, Grant};
 
 /// The client of a connection, after the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,10 @@ pub struct Peer<'a> {
     /// The client's verified certificate, followed by its chain; empty when there is none.
     pub certificates: &'a [CertificateDer<'static>],
 }
+
+/// The address from which a client connects: an extension of each request that [`serve`] hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub SocketAddr);
 
 /// How one connection is served.
 #[derive(Debug, Clone)]
@@ -89,14 +93,14 @@ where
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
-    B: Body + Send + 'static,
+    B: Body + Unpin + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let places = Budget::new(limits.connections_max, limits.unauthenticated_max);
-    let http = Http { limits, tasks: TaskTracker::new() };
+    let http = Http::new(limits, TaskTracker::new());
     let session = Arc::new(session);
     accept(&listener, &places, &limits, &http.tasks, &shutdown, |stream, address, place| {
         let (tls, session) = (tls(), Arc::clone(&session));
@@ -121,12 +125,16 @@ async fn connection<S, B>(
     S: Service<Request<RequestBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
-    B: Body + Send + 'static,
+    B: Body + Unpin + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let begin = |certificates: &[CertificateDer<'static>]| {
         let Session { service, is_authenticated } = session(Peer { address, certificates });
+        let service = service_fn(move |mut request: Request<RequestBody>| {
+            request.extensions_mut().insert(PeerAddress(address));
+            service.call(request)
+        });
         // A connection whose place was revoked meanwhile is about to end.
         (service, is_authenticated && place.pin())
     };

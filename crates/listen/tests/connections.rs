@@ -46,7 +46,7 @@ async fn answer(request: Request<RequestBody>) -> Result<Answer, Infallible> {
 
 fn connect(protocol: Protocol, limits: Limits) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = duplex(4096);
-    let http = Http { limits, tasks: TaskTracker::new() };
+    let http = Http::new(limits, TaskTracker::new());
     let serving = tokio::spawn(async move {
         let stop = std::future::pending();
         http.serve(server, protocol, service_fn(answer), None, stop).await.expect("an orderly connection");
@@ -56,7 +56,7 @@ fn connect(protocol: Protocol, limits: Limits) -> (DuplexStream, JoinHandle<()>)
 
 #[tokio::test]
 async fn the_task_of_a_connection_takes_little_memory_beside_the_connection() {
-    let http = Http { limits: Limits::default(), tasks: TaskTracker::new() };
+    let http = Http::new(Limits::default(), TaskTracker::new());
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let (_client, server) = duplex(4096);
         let serving = http.serve(server, protocol, service_fn(answer), None, std::future::pending());
@@ -211,7 +211,7 @@ async fn each_request_of_a_session_has_its_user() {
         let session = session_of(user, answer);
         assert_eq!(session.is_authenticated, is_authenticated);
         let (client, server) = duplex(4096);
-        let http = Http { limits: Limits::default(), tasks: TaskTracker::new() };
+        let http = Http::new(Limits::default(), TaskTracker::new());
         let serving = async move {
             let stop = std::future::pending();
             http.serve(server, Protocol::Http1, session.service, None, stop).await
@@ -350,4 +350,53 @@ async fn a_server_that_stops_gives_requests_in_flight_time_and_no_more() {
     served.shutdown.cancel();
     within(served.server).await.expect("no panic").expect("an orderly end");
     assert!(TcpStream::connect(served.address).await.is_err(), "it still listens");
+}
+
+/// A connection whose client gives its response so much room. What it keeps keeps the connection open.
+async fn unread(window: u32, http: Http) -> (JoinHandle<()>, impl Sized) {
+    let (client, server) = duplex(4096);
+    let serving = tokio::spawn(async move {
+        let big = async |_: Request<RequestBody>| {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![0; 100_000]))))
+        };
+        let stop = std::future::pending();
+        let _ = http.serve(server, Protocol::Http2, service_fn(big), None, stop).await;
+    });
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let request = Request::get("http://a/").body(Full::<Bytes>::default()).expect("a request");
+    let response = sender.send_request(request).await.expect("the head of a response");
+    (serving, (sender, connection, response))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_not_read_ends_its_connection_whatever_the_window() {
+    let limits = Limits::default();
+    for window in [0, 1] {
+        let started = Instant::now();
+        let http = Http::new(limits, TaskTracker::new());
+        let (serving, _kept) = unread(window, http.clone()).await;
+        serving.await.expect("no panic");
+        assert!(
+            started.elapsed() <= limits.idle + 2 * limits.stall + limits.drain,
+            "{:?}",
+            started.elapsed()
+        );
+        assert_eq!(http.responses.granted(), 0, "window {window}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn responses_that_are_not_read_take_no_more_memory_than_there_is() {
+    let limits = Limits { responses_bytes_max: 250_000, drain: Duration::ZERO, ..Limits::default() };
+    let http = Http::new(limits, TaskTracker::new());
+    let (started, mut first) = (Instant::now(), Vec::new());
+    for _ in 0..3 {
+        first.push(unread(1, http.clone()).await);
+    }
+    // There is room for two responses of 100,000 bytes, so the connection that made no progress for longest ended.
+    first.swap_remove(0).0.await.expect("no panic");
+    assert_eq!((started.elapsed(), http.responses.granted()), (Duration::ZERO, 200_000));
 }

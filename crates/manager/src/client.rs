@@ -1,5 +1,6 @@
 use kube::Client;
 use prometheus::{IntCounterVec, Opts, Registry};
+use tokio::runtime::Handle;
 use tower::util::MapResponseLayer;
 
 use crate::connections;
@@ -46,19 +47,24 @@ pub struct Clients {
     pub webhooks: Client,
     /// For what callers of the runtime extension cause.
     pub hooks: Client,
+    /// Where the client for the lease works, and the lease and the probes with it.
+    pub urgent: Handle,
 }
 
 impl Clients {
-    /// The same client for every purpose, for an API server in this process.
+    /// The same client for every purpose, for an API server in this process. All work is on the current runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
     #[must_use]
     pub fn one(client: Client) -> Self {
         let [work, lease, reviews, webhooks] = std::array::from_fn(|_| client.clone());
-        Self { work, lease, reviews, webhooks, hooks: client }
+        Self { work, lease, reviews, webhooks, hooks: client, urgent: Handle::current() }
     }
 }
 
 /// Clients of the management API that keep to their rates and count their requests in `registry`. `rate` is the rate
-/// for work. Sends no request yet.
+/// for work. The client for the lease works on `urgent`. Sends no request yet.
 ///
 /// # Errors
 ///
@@ -67,6 +73,7 @@ pub fn connect(
     config: &kube::Config,
     rate: RequestRate,
     registry: &Registry,
+    urgent: &Handle,
 ) -> Result<Clients, ConnectError> {
     let requests = IntCounterVec::new(
         Opts::new(
@@ -83,12 +90,18 @@ pub fn connect(
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
+    let lease = {
+        // A client has a task, which is where it was made.
+        let _there = urgent.enter();
+        client(LEASE_RATE)?
+    };
     Ok(Clients {
         work: client(rate)?,
-        lease: client(LEASE_RATE)?,
+        lease,
         reviews: client(REVIEWS_RATE)?,
         webhooks: client(WEBHOOKS_RATE)?,
         hooks: client(HOOKS_RATE)?,
+        urgent: urgent.clone(),
     })
 }
 
@@ -112,7 +125,7 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let (registry, rate) = (Registry::new(), RequestRate { per_second: 20.0, burst: 2 });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
-        let clients = connect(&config, rate, &registry).expect("clients");
+        let clients = connect(&config, rate, &registry, &Handle::current()).expect("clients");
         let client = clients.work;
         let started = Instant::now();
         for path in ["/version", "/version", "/version", "/refused"] {
@@ -138,8 +151,8 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
-        let Clients { work, lease, reviews, webhooks, hooks } =
-            connect(&config, hourly, &Registry::new()).expect("clients");
+        let clients = connect(&config, hourly, &Registry::new(), &Handle::current()).expect("clients");
+        let Clients { work, lease, reviews, webhooks, hooks, .. } = clients;
         let ask = |client: Client| async move {
             let request = Request::get("/version").body(Vec::new()).expect("a request");
             client.request_text(request).await.expect("an answer")

@@ -33,6 +33,7 @@ mod roles;
 mod runtime_extension;
 mod tasks;
 mod throttle;
+mod urgent;
 mod webhooks;
 
 pub use address::{AddressError, ListenAddress};
@@ -50,6 +51,7 @@ pub use roles::{Roles, RolesError};
 pub use runtime_extension::RuntimeExtensionError;
 pub use tasks::TaskError;
 pub use throttle::RequestRate;
+pub use urgent::Urgent;
 
 /// The version of this program.
 #[must_use]

@@ -17,9 +17,9 @@ use nephele_kit::{
     wall_clock,
 };
 use prometheus::{IntGaugeVec, Opts, Registry};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, info, warn};
 
 use crate::{
@@ -116,6 +116,8 @@ pub struct Manager {
     reviews_client: Client,
     /// For what callers of the webhooks cause.
     webhooks_client: Client,
+    /// Where the lease and the probes are served.
+    urgent: Handle,
     fence: Fence,
     clock: Clock,
     /// How workload clusters are reached.
@@ -187,7 +189,12 @@ impl Manager {
             config,
             client,
             steps_client: core_version::speaking(requests.for_steps(clients.work)),
-            lease_client: requests.own(clients.lease),
+            lease_client: {
+                // A client has a task, which is where it was made.
+                let _there = clients.urgent.enter();
+                requests.own(clients.lease)
+            },
+            urgent: clients.urgent,
             reviews_client: requests.own(clients.reviews),
             webhooks_client: core_version::speaking(requests.for_callers(clients.webhooks)),
             fence: Fence::default(),
@@ -282,8 +289,12 @@ impl Manager {
     /// Starts the tasks of every replica.
     fn serve(&mut self, tasks: &mut Tasks, stops: &Stops) -> Events {
         if let Some(listener) = self.health.take() {
-            let router = health::router(self.readiness.clone());
-            tasks.spawn("health server", serve(listener, None, router, stops.servers.clone()));
+            let router = health::router(self.readiness.clone(), Handle::current());
+            tasks.spawn_on(
+                "health server",
+                serve(listener, None, router, stops.servers.clone()),
+                &self.urgent,
+            );
         }
         if let Some(listener) = self.diagnostics.take() {
             let router = diagnostics::router(self.registry.clone());
@@ -341,18 +352,22 @@ impl Manager {
             hook_metrics,
             readiness,
             running_cloud,
+            urgent,
             ..
         } = self;
         let (client, steps) = (fence.guard(self.client), fence.guard(self.steps_client));
         if let Some(lease) = config.lease.clone() {
-            let acquired = acquire(self.lease_client, lease, clock.clone(), metrics.clone(), shutdown);
+            let (client, clock, metrics, stop) =
+                (self.lease_client, clock.clone(), metrics.clone(), shutdown.clone());
+            let acquired = async move { acquire(client, lease, clock, metrics, &stop).await };
+            let acquired = AbortOnDropHandle::new(urgent.spawn(acquired));
             let leadership: Option<Leadership> = tokio::select! {
-                leadership = acquired => leadership,
+                leadership = acquired => leadership.expect("waiting for a lease does not panic"),
                 ended = tasks.ended() => return Err(RunError::Task(ended.early())),
             };
             let Some(leadership) = leadership else { return Ok(()) };
             close_gates(&readiness, config.roles);
-            tasks.spawn("leader election", leadership.hold(fence, stops.lease.clone()));
+            tasks.spawn_on("leader election", leadership.hold(fence, stops.lease.clone()), &urgent);
         }
         let services =
             Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };

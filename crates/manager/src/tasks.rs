@@ -1,5 +1,6 @@
 use std::{collections::HashMap, error::Error, future::Future};
 
+use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// Why a task ended when it should not have.
@@ -60,6 +61,19 @@ impl Tasks {
         E: Error + Send + Sync + 'static,
     {
         let handle = self.running.spawn(async move { future.await.map_err(Into::into) });
+        self.names.insert(handle.id(), (task, handle));
+    }
+
+    /// As [`Tasks::spawn`], on another runtime.
+    pub(crate) fn spawn_on<E>(
+        &mut self,
+        task: &'static str,
+        future: impl Future<Output = Result<(), E>> + Send + 'static,
+        runtime: &Handle,
+    ) where
+        E: Error + Send + Sync + 'static,
+    {
+        let handle = self.running.spawn_on(async move { future.await.map_err(Into::into) }, runtime);
         self.names.insert(handle.id(), (task, handle));
     }
 

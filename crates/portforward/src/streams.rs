@@ -24,6 +24,9 @@ pub(crate) const PAIR_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes that a data stream may receive before its error stream is open. Clients open the error stream first.
 const EARLY_MAX: usize = 16 * 1024;
 
+/// Bytes that all data streams of a session may receive before their error streams are open.
+const EARLY_OF_ALL_MAX: usize = 4 * EARLY_MAX;
+
 /// The longest request id, in bytes. Clients use small numbers.
 const REQUEST_ID_MAX: usize = 64;
 
@@ -206,8 +209,9 @@ impl Streams {
         }
         // The stream may have ended while the data was in flight; data on an error stream is ignored.
         let early = |half: &&mut Half| half.id == id && half.kind == Kind::Data && !half.finished;
+        let of_all: usize = self.waiting.values().map(|half| half.early.len()).sum();
         let Some(half) = self.waiting.values_mut().find(early) else { return vec![] };
-        if half.early.len() + bytes.len() > EARLY_MAX {
+        if half.early.len() + bytes.len() > EARLY_MAX || of_all + bytes.len() > EARLY_OF_ALL_MAX {
             self.waiting.retain(|_, half| half.id != id);
             return vec![reset(id, ResetStatus::FlowControl)];
         }
@@ -370,6 +374,23 @@ mod tests {
         assert_eq!(session.data(1, false, &[0; EARLY_MAX]), []);
         assert_eq!(session.data(1, false, b"x"), [reset(1, ResetStatus::FlowControl)]);
         assert_eq!(session.open(3, "error", "80", "0").len(), 1, "its other half waits again");
+    }
+
+    #[test]
+    fn streams_that_wait_share_what_is_kept_for_them() {
+        let mut session = Session::new();
+        let ids: Vec<u32> = (0..5).map(|number| 2 * number + 1).collect();
+        for id in &ids {
+            session.open(*id, "data", "80", &id.to_string());
+        }
+        let (last, full) = ids.split_last().unwrap();
+        for id in full {
+            assert_eq!(session.data(*id, false, &[0; EARLY_MAX]), []);
+        }
+        assert_eq!(session.data(*last, false, b"x"), [reset(*last, ResetStatus::FlowControl)]);
+        // What is delivered makes room.
+        session.open(11, "error", "80", "1");
+        assert_eq!(session.data(3, false, b""), []);
     }
 
     #[test]

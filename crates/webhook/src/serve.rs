@@ -1,6 +1,11 @@
 //! The HTTP server of the webhooks: methods, limits of sizes, and limits of concurrency.
 
-use std::{io, net, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{self, IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -9,13 +14,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{Method, StatusCode, header};
-use http_body_util::BodyExt as _;
 use hyper_util::service::TowerToHyperService;
-use nephele_listen::{Budget, Grant, Limits, Peer, Session};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use nephele_listen::{Budget, Held, Limits, Owner, Peer, PeerAddress, ReadError, Session, Turns};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -23,28 +24,27 @@ use crate::{
     certificate::ServedCertificate,
     metrics::{Metrics, Outcome},
     tls::TlsPolicy,
-    webhook::{ADMISSION_BYTES_MAX, Body, Reply, Webhook},
+    webhook::{Body, Call, Reply, Webhook},
 };
 
 /// How long a client may take to send the body of its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests at a time on one connection. An API server sends all of its reviews over one.
 const STREAMS_MAX: u32 = 100;
-/// The most bytes of all bodies at a time: 16 admission reviews of 8 MiB, or 4 conversions of 32 MiB.
-const BODIES_BYTES_MAX: usize = 128 << 20;
+/// The most bytes of all reviews at a time: their bodies as they arrive, and what is made of them.
+const REVIEWS_BYTES_MAX: usize = 160 << 20;
+/// The most bytes of the reviews of one peer at a time: a conversion of 32 MiB, its answer, and an object.
+const PEER_BYTES_MAX: usize = 96 << 20;
 /// The bytes that a request counts for before its first byte, to cover the state of the process for it. So at most
 /// 8,192 requests are being read.
 const REQUEST_BYTES: usize = 16 << 10;
-/// Reviews at a time, in units of an admission review, because parsing takes several times the size of the body.
-const REVIEWS_MAX: usize = 16;
 
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
-    /// Memory for bodies. A request takes as much as it has sent, not as much as it announces. When memory is short,
-    /// the request that has been silent for longest is dropped, so a slow client cannot block others.
-    bodies: Budget,
-    reviews: Semaphore,
+    /// Memory for reviews.
+    reviews: Budget,
+    turns: Turns,
 }
 
 /// Serves the webhooks on the listener until `shutdown`, then lets calls in flight finish. Handshakes fail until
@@ -61,8 +61,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let tls = TlsAcceptor::from(certificate.server_config(&tls));
-    let bodies = Budget::new(BODIES_BYTES_MAX, BODIES_BYTES_MAX);
-    let server = Arc::new(Server { webhook, metrics, bodies, reviews: Semaphore::new(REVIEWS_MAX) });
+    let reviews = Budget::new(REVIEWS_BYTES_MAX, REVIEWS_BYTES_MAX);
+    let server = Arc::new(Server { webhook, metrics, reviews, turns: Turns::default() });
     let service = TowerToHyperService::new(Router::new().fallback(call).with_state(server));
     let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
     let limits = Limits { body: PATIENCE, streams_max: STREAMS_MAX, ..Limits::default() };
@@ -77,12 +77,19 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     }
     let _calling = server.metrics.calling(&path);
     let started = Instant::now();
-    let reply = match read(&server.bodies, request.into_body(), route.bytes_max).await {
-        Ok((body, _memory)) => {
-            let units = route.bytes_max.div_ceil(ADMISSION_BYTES_MAX);
-            let units = u32::try_from(units).expect("a bound of some megabytes");
-            let _permit = server.reviews.acquire_many(units).await.expect("nobody closes the semaphore");
-            route.call(body).await
+    let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
+    let peer = Owner::peer(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    let reviews = server.reviews.share(peer, PEER_BYTES_MAX);
+    let reply = match read(&reviews, request.into_body(), route.bytes_max).await {
+        Ok(review) => {
+            let made = route.made.of(&review.bytes);
+            if made > PEER_BYTES_MAX - REQUEST_BYTES {
+                too_many_values()
+            } else if !review.grow(made) || !review.keep() {
+                no_room()
+            } else {
+                route.call(Call { body: review.bytes.clone(), peer, turns: server.turns.clone() }).await
+            }
         }
         Err(reply) => reply,
     };
@@ -90,35 +97,26 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     response(reply)
 }
 
-/// Reads a body of at most `max` bytes, and returns it with the grant for its memory. The error is the refusal.
-async fn read(bodies: &Budget, body: HttpBody, max: usize) -> Result<(Vec<u8>, Grant), Reply> {
-    let memory = bodies.take(REQUEST_BYTES).ok_or_else(no_room)?;
-    let collected = tokio::select! {
-        () = memory.revoked() => Err(no_room()),
-        collected = timeout(PATIENCE, collect(body, max, &memory)) => collected.unwrap_or_else(|_elapsed| {
-            Err(Reply::text(StatusCode::REQUEST_TIMEOUT, Outcome::TimedOut, "the review did not arrive"))
-        }),
-    };
-    let body = collected?;
-    if memory.pin() { Ok((body, memory)) } else { Err(no_room()) }
+/// Reads a body of at most `max` bytes. The error is the refusal.
+async fn read(reviews: &Budget, body: HttpBody, max: usize) -> Result<Held, Reply> {
+    let reading = timeout(PATIENCE, Held::read(body, max, reviews, REQUEST_BYTES));
+    let read = reading.await.map_err(|_elapsed| {
+        Reply::text(StatusCode::REQUEST_TIMEOUT, Outcome::TimedOut, "the review did not arrive")
+    })?;
+    read.map_err(|error| match error {
+        ReadError::NoRoom => no_room(),
+        ReadError::TooLarge => {
+            let text = format!("expected a review of at most {max} bytes");
+            Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, text)
+        }
+        ReadError::Failed(error) => {
+            Reply::text(StatusCode::BAD_REQUEST, Outcome::Malformed, error.to_string())
+        }
+    })
 }
 
-async fn collect(mut body: HttpBody, max: usize, memory: &Grant) -> Result<Vec<u8>, Reply> {
-    let mut collected = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| Reply::text(StatusCode::BAD_REQUEST, Outcome::Malformed, error.to_string()))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if collected.len() + data.len() > max {
-            let text = format!("expected a review of at most {max} bytes");
-            return Err(Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, text));
-        }
-        if !memory.grow(data.len()) {
-            return Err(no_room());
-        }
-        collected.extend_from_slice(&data);
-    }
-    Ok(collected)
+fn too_many_values() -> Reply {
+    Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, "expected a review of fewer values")
 }
 
 fn no_room() -> Reply {
@@ -128,6 +126,7 @@ fn no_room() -> Reply {
 fn response(reply: Reply) -> Response {
     let (kind, body) = match reply.body {
         Body::Review(review) => ("application/json", serde_json::to_vec(&review).expect("a review is JSON")),
+        Body::Written(review) => ("application/json", review),
         Body::Text(text) => ("text/plain; charset=utf-8", text.into_bytes()),
     };
     (reply.code, [(header::CONTENT_TYPE, kind)], HttpBody::from(body)).into_response()

@@ -4,8 +4,10 @@ use std::{
     any::Any, cell::Cell, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration,
 };
 
+use bytes::Bytes;
 use futures::{FutureExt as _, future::BoxFuture};
 use http::StatusCode;
+use nephele_listen::{Owner, Parse, Turns, largest_parsed_size, parsed_size};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -31,7 +33,7 @@ pub(crate) const ADMISSION_BYTES_MAX: usize = 8 << 20;
 /// The largest conversion review. A list is converted in one call: about 10,000 pools.
 pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
 
-type Handler = Arc<dyn Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync>;
+type Handler = Arc<dyn Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync>;
 type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>;
 
 /// Handlers by path, served by [`crate::serve`].
@@ -46,6 +48,38 @@ pub struct Webhook {
 pub(crate) struct Route {
     handler: Handler,
     pub(crate) bytes_max: usize,
+    pub(crate) made: Made,
+}
+
+/// What is made of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A tree of all of it, and then objects.
+    Tree,
+    /// One object after the other, and an answer of all of them.
+    Objects,
+}
+
+impl Made {
+    /// The most bytes that are made of a body.
+    pub(crate) fn of(self, body: &[u8]) -> usize {
+        match self {
+            Self::Tree => parsed_size(body, Parse::Types).saturating_mul(2),
+            // The list of converted objects is written, and then the answer around it.
+            Self::Objects => largest_parsed_size(body, Parse::Types, conversion::LEVELS)
+                .saturating_mul(2)
+                .saturating_add(body.len().saturating_mul(2)),
+        }
+    }
+}
+
+/// A call of a route.
+pub(crate) struct Call {
+    pub(crate) body: Bytes,
+    /// Who calls.
+    pub(crate) peer: Owner,
+    /// The turns of large bodies.
+    pub(crate) turns: Turns,
 }
 
 /// The answer to a call.
@@ -59,6 +93,8 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Review(Value),
+    /// A review as JSON.
+    Written(Vec<u8>),
     Text(String),
 }
 
@@ -139,12 +175,11 @@ impl Webhook {
         // One path serves all groups, so the route is replaced for each added group.
         self.routes.remove(CONVERT);
         let converters = Arc::new(self.converters.clone());
-        self.route(CONVERT, CONVERSION_BYTES_MAX, move |body| {
-            let converters = converters.clone();
+        self.route(CONVERT, CONVERSION_BYTES_MAX, Made::Objects, move |Call { body, peer, turns }| {
+            let (converters, bytes) = (converters.clone(), body.len());
             let convert = move || match conversion::read(&body) {
                 Err(text) => Reply::malformed(text),
                 Ok(review) => {
-                    let uid = review.uid.clone();
                     let panicked = Cell::new(false);
                     let result = review
                         .convert(|object, version| convert_one(&converters, object, version, &panicked));
@@ -153,12 +188,13 @@ impl Webhook {
                         Err(_) if panicked.get() => Outcome::Panicked,
                         Err(_) => Outcome::NotConverted,
                     };
-                    Reply::review(outcome, conversion::write(&uid, result))
+                    let body = Body::Written(conversion::write(&review.uid, result));
+                    Reply { code: StatusCode::OK, outcome, body }
                 }
             };
             async move {
-                // A long list would block a thread of the runtime.
-                tokio::task::spawn_blocking(convert).await.unwrap_or_else(|_| Reply::panicked())
+                let converting = AssertUnwindSafe(turns.work(peer, bytes, convert)).catch_unwind();
+                converting.await.unwrap_or_else(|_| Reply::panicked())
             }
             .boxed()
         })
@@ -172,9 +208,11 @@ impl Webhook {
     /// The status and the text of the answer to a call, without a server, for tests of handlers. `None` when the path has no
     /// handler.
     pub async fn answer(&self, path: &str, body: Vec<u8>) -> Option<(StatusCode, String)> {
-        let Reply { code, body, .. } = self.at(path)?.call(body).await;
+        let call = Call { body: body.into(), peer: Owner::unique(), turns: Turns::default() };
+        let Reply { code, body, .. } = self.at(path)?.call(call).await;
         let text = match body {
             Body::Review(review) => review.to_string(),
+            Body::Written(written) => String::from_utf8_lossy(&written).into_owned(),
             Body::Text(text) => text,
         };
         Some((code, text))
@@ -190,10 +228,10 @@ impl Webhook {
         R: Future<Output = Answer> + Send + 'static,
     {
         let answer = Arc::new(answer);
-        self.route(path, ADMISSION_BYTES_MAX, move |body| {
+        self.route(path, ADMISSION_BYTES_MAX, Made::Tree, move |Call { body, peer, turns }| {
             let answer = answer.clone();
             async move {
-                let review = match review::read(&body) {
+                let review = match turns.work(peer, body.len(), move || review::read(&body)).await {
                     Ok(review) => review,
                     Err(text) => return Reply::malformed(text),
                 };
@@ -227,9 +265,10 @@ impl Webhook {
         mut self,
         path: &str,
         bytes_max: usize,
-        handler: impl Fn(Vec<u8>) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+        made: Made,
+        handler: impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        let route = Route { handler: Arc::new(handler), bytes_max };
+        let route = Route { handler: Arc::new(handler), bytes_max, made };
         assert!(self.routes.insert(path.to_owned(), route).is_none(), "two handlers for {path}");
         self
     }
@@ -242,8 +281,8 @@ impl fmt::Debug for Webhook {
 }
 
 impl Route {
-    pub(crate) async fn call(&self, body: Vec<u8>) -> Reply {
-        (self.handler)(body).await
+    pub(crate) async fn call(&self, call: Call) -> Reply {
+        (self.handler)(call).await
     }
 }
 

@@ -359,6 +359,36 @@ async fn a_review_is_answered_while_slow_bodies_are_on_their_way() {
     assert_eq!(answer.expect("an answer").0, 200);
 }
 
+#[tokio::test]
+async fn no_review_is_parsed_that_takes_more_than_a_peer_may_hold() {
+    let served = start(widgets());
+    let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
+    for piece in ["{}", "[]", "{\"\":0}", "[[]]", "\"\"", "0"] {
+        let dense = format!("[{piece}{}]", format!(",{piece}").repeat((6 << 20) / (piece.len() + 1)));
+        let admission = format!(
+            "{{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":\
+             {{\"uid\":\"a\",\"operation\":\"CREATE\",\"object\":{dense}}}}}"
+        );
+        let conversion = format!(
+            "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
+             {{\"uid\":\"a\",\"desiredAPIVersion\":\"example.org/v2\",\"objects\":[{{\"a\":{dense}}}]}}}}"
+        );
+        for (path, body) in [("/validate", admission), ("/convert", conversion)] {
+            let answer = caller.post(served.address, path, body.into_bytes()).await.expect("an answer");
+            assert_eq!(answer.0, 413, "{path} of {piece}");
+        }
+    }
+    // The same number of bytes in objects of an ordinary size is no burden: one is parsed at a time.
+    let object = json!({ "apiVersion": "example.org/v1", "size": 1, "list": vec![0; 1000] }).to_string();
+    let objects = format!("[{object}{}]", format!(",{object}").repeat((6 << 20) / object.len()));
+    let conversion = format!(
+        "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
+         {{\"uid\":\"a\",\"desiredAPIVersion\":\"example.org/v2\",\"objects\":{objects}}}}}"
+    );
+    let answer = caller.post(served.address, "/convert", conversion.into_bytes()).await.expect("an answer");
+    assert_eq!(answer.0, 200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     let path = std::env::temp_dir().join(format!("nephele-webhook-reads-{}", std::process::id()));

@@ -69,7 +69,7 @@ enum Task {
     #[command(subcommand)]
     Bench(bench::Subject),
     /// Send hostile requests, drawn from a seed, to the API server, and check that it survives: `[--seed S]
-    /// [--requests N]`.
+    /// [--requests N]`. With `--neighbours`, attack a whole manager and measure what others see.
     Hostile(seeded::Args),
     /// Report which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),

@@ -21,5 +21,7 @@ mod view;
 mod watch;
 mod write;
 
+pub(crate) use body::check_types;
 pub use request::RequestInfo;
 pub use server::{ApiServer, Authentication, PortForward, RequestObserver, Settings, UserInfo, Version};
+pub(crate) use status::ApiError;

@@ -1,6 +1,11 @@
 //! Label and field selectors (`apimachinery/pkg/labels/selector.go`, `pkg/fields/selector.go`).
 
-use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value};
 
 use super::status::ApiError;
 use crate::store::Object;
@@ -227,28 +232,95 @@ impl FieldSelector {
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
-        let mut tree = None;
         self.0.iter().all(|FieldRequirement { path, value, equal }| {
             let holds = match path.as_str() {
                 "metadata.name" => *object.name == **value,
                 "metadata.namespace" => *object.namespace == **value,
-                // The other fields are requested rarely, and of small collections, so they are not indexed.
-                path => field_text(tree.get_or_insert_with(|| object.value()), path) == *value,
+                // The other fields are requested rarely, so they are not indexed.
+                path => field_text(&object.bytes, path) == *value,
             };
             holds == *equal
         })
     }
 }
 
-fn field_text(value: &Value, path: &str) -> String {
-    let found = path.split('.').try_fold(value, |value, segment| value.get(segment));
-    match found {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Bool(truth)) => truth.to_string(),
-        Some(Value::Number(number)) => number.to_string(),
+/// The text of a field of a stored object. Keeps nothing of the object but this field.
+fn field_text(object: &[u8], path: &str) -> String {
+    let mut json = serde_json::Deserializer::from_slice(object);
+    let found = Field(path.split('.')).deserialize(&mut json);
+    match found.expect("stored bytes were serialised from a JSON value") {
+        Some(text) => text,
         // Go's field sets render missing booleans as "false".
         None if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
-        _ => String::new(),
+        None => String::new(),
+    }
+}
+
+/// Reads the scalar at a path, and skips everything else. None if nothing is there; empty for what is no scalar.
+struct Field<'p>(std::str::Split<'p, char>);
+
+impl<'de> DeserializeSeed<'de> for Field<'_> {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Field<'_> {
+    /// A scalar is the field if the path ends here.
+    fn scalar(mut self, text: impl ToString) -> Option<String> {
+        self.0.next().is_none().then(|| text.to_string())
+    }
+}
+
+impl<'de> Visitor<'de> for Field<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(self.scalar(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(self.scalar(Number::from(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(self.scalar(Number::from(value)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Number::from_f64(value).and_then(|number| self.scalar(number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(self.scalar(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(self.scalar(""))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(self.scalar(""))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        let wanted = self.0.next();
+        let mut found = wanted.is_none().then(String::new);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            if wanted == Some(&*name) {
+                found = map.next_value_seed(Field(self.0.clone()))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -19,8 +19,12 @@ use super::status::{ApiError, bytes_response, json_response};
 use super::subresource::review;
 use super::view::View;
 use super::write::Write;
-use super::{body, discovery, negotiate, openapi, read, watch};
-use crate::store::{Key, Part, Store};
+use super::{discovery, negotiate, openapi, read, watch};
+use crate::allowance::LARGE_BYTES;
+use crate::store::{GroupResource, Key, Part, Store};
+
+/// How many times as long it takes to parse a byte as to hand it out.
+const READ_WEIGHT: usize = 16;
 
 /// The API server of one cluster: a store and its settings. Cheap to clone, holds no connection.
 #[derive(Clone)]
@@ -152,14 +156,52 @@ impl ApiServer {
             return Ok(port_forward.handle(pod.namespace, pod.name, request).await);
         }
         let (parts, body) = request.into_parts();
-        let body = body::read(body).await?;
+        let allowance = self.store.allowance();
+        let place = allowance.place()?;
         // The body's memory stays reserved until the response is built.
-        let response = self.answer_resource(info, &parts, &body.bytes, &requester)?;
+        let body = allowance.read(body).await?;
+        let response = if self.weight(info, &parts, body.bytes.len()) > LARGE_BYTES {
+            let (server, info) = (self.clone(), info.clone());
+            let work = move |body: &Bytes| server.answer_resource(&info, &parts, body, &requester);
+            allowance.large(body, work).await?
+        } else {
+            allowance.small(&body, || self.answer_resource(info, &parts, &body.bytes, &requester)).await?
+        };
+        drop(place);
         if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
             // Other clients may see the change before it is kept. Only its writer waits until it is kept.
             self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
         }
         Ok(response)
+    }
+
+    /// How many bytes a request works on: its body, and the stored objects that are parsed for it.
+    fn weight(&self, info: &RequestInfo, parts: &Parts, body: usize) -> usize {
+        let reads = match info.verb {
+            // These hand out the bytes of objects as they are, mostly.
+            "get" | "list" => {
+                let as_is = parts
+                    .headers
+                    .get(header::ACCEPT)
+                    .is_none_or(|accept| accept.to_str().is_ok_and(|accept| !accept.contains("as=")));
+                let selects = parts.uri.query().is_some_and(|query| query.contains("fieldSelector"));
+                if as_is && !selects { 1 } else { READ_WEIGHT }
+            }
+            "create" => 0,
+            _ => READ_WEIGHT,
+        };
+        if reads == 0 || info.verb == "watch" {
+            return body;
+        }
+        let name = Some(info.name.as_str()).filter(|name| !name.is_empty());
+        // Events have two groups and one collection.
+        let group = if info.group == "events.k8s.io" { "" } else { &info.group };
+        let resource = GroupResource::new(group, &info.resource);
+        let bytes = match name.filter(|_| info.verb == "delete") {
+            Some(name) => self.store.bytes_deleted_with(&resource, &info.namespace, name),
+            None => self.store.bytes_of(&resource, &info.namespace, name),
+        };
+        body.saturating_add(bytes / READ_WEIGHT * reads)
     }
 
     fn answer_resource(
@@ -215,7 +257,10 @@ impl ApiServer {
                 let page = read::select(&self.store, &kind, info, &options)?;
                 Ok(bytes_response(StatusCode::OK, view.list(&page.objects, &page.metadata(), now)))
             }
-            ("", "watch") => watch::watch(&self.store, info, &options, view, &self.settings.clock),
+            ("", "watch") => {
+                let place = self.store.allowance().watch()?;
+                watch::watch(&self.store, info, &options, view, &self.settings.clock, place)
+            }
             ("", "create") if info.name.is_empty() => write(&view).create(),
             ("", "update") if !info.name.is_empty() => write(&view).update(Part::Main),
             ("", "patch") if !info.name.is_empty() => write(&view).patch(Part::Main),

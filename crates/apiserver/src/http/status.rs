@@ -64,8 +64,8 @@ impl ApiError {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
     }
 
-    /// The bodies of other requests use up the memory for bodies.
-    pub(crate) fn too_many_bodies() -> Self {
+    /// The requests of this client, or of all, use up what there is for them.
+    pub(crate) fn too_many_requests() -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = "too many requests, please try again later";
         Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
@@ -158,6 +158,8 @@ impl From<StoreError> for ApiError {
             StoreError::TooLarge { .. } => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", Value::Null)
             }
+            // As the real server says it (`apiserver/pkg/storage/errors/storage.go`): an error that it does not know.
+            StoreError::NoSpace => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", Value::Null),
             StoreError::UnknownResource => (StatusCode::NOT_FOUND, "NotFound", json!({})),
             StoreError::NamespaceTerminating { resource, name, namespace } => (
                 StatusCode::FORBIDDEN,

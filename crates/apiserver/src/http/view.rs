@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{Response, StatusCode};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::convert::{outward, outward_value};
@@ -38,11 +39,7 @@ impl View {
             Shape::Metadata => bytes(&metadata_only(object)),
             Shape::Table => {
                 let metadata = json!({"resourceVersion": object.resource_version.to_string()});
-                bytes(&self.table(
-                    &[outward_value(&self.kind, &self.version, object.value())],
-                    &metadata,
-                    now,
-                ))
+                bytes(&self.table(std::iter::once(object), &metadata, now))
             }
         }
     }
@@ -70,11 +67,7 @@ impl View {
                 let items: Vec<_> = objects.iter().map(|object| bytes(&metadata_only(object))).collect();
                 list_of(&bytes(&head), &items)
             }
-            Shape::Table => {
-                let convert = |object: &Arc<Object>| outward_value(&self.kind, &self.version, object.value());
-                let values: Vec<_> = objects.iter().map(convert).collect();
-                bytes(&self.table(&values, metadata, now))
-            }
+            Shape::Table => bytes(&self.table(objects.iter().map(|object| &**object), metadata, now)),
         }
     }
 
@@ -91,13 +84,27 @@ impl View {
         })
     }
 
-    fn table(&self, objects: &[Value], metadata: &Value, now: Timestamp) -> Value {
+    /// A table, whose objects are parsed one after the other.
+    fn table<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Object>,
+        metadata: &Value,
+        now: Timestamp,
+    ) -> Value {
+        let objects = objects.map(|object| outward_value(&self.kind, &self.version, object.value()));
         table::render(&self.kind, objects, metadata, self.include, now)
     }
 }
 
 fn metadata_only(object: &Object) -> Value {
-    let metadata = object.value().get_mut("metadata").map(Value::take).unwrap_or_default();
+    /// The rest is skipped, not kept.
+    #[derive(Deserialize)]
+    struct Only {
+        #[serde(default)]
+        metadata: Value,
+    }
+    let only = serde_json::from_slice::<Only>(&object.bytes);
+    let metadata = only.expect("stored bytes were serialised from a JSON object").metadata;
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 

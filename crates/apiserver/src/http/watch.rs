@@ -5,6 +5,7 @@
 //! response and lists again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,13 +15,14 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::convert::stored_in;
 use super::query::Options;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
 use super::view::View;
+use crate::allowance::WatchPlace;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
 /// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.
@@ -53,7 +55,13 @@ struct Watcher {
     ends: Instant,
     next_bookmark: Instant,
     over: bool,
+    _place: WatchPlace,
+    /// Tells it from other watchers.
+    number: u64,
 }
+
+/// The number of the next watcher.
+static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn watch(
     store: &Arc<Store>,
@@ -61,6 +69,7 @@ pub(crate) fn watch(
     options: &Options,
     view: View,
     clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    place: WatchPlace,
 ) -> Result<Response<Body>, ApiError> {
     options.fields.check(&view.kind.group, &view.kind.kind, view.kind.custom)?;
     // The subscription comes before the list, so that no change is missed in between.
@@ -80,6 +89,8 @@ pub(crate) fn watch(
         ends: started,
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
+        _place: place,
+        number: NEXT_WATCHER.fetch_add(1, Ordering::Relaxed),
     };
     let current = store.resource_version();
     if watcher.cursor > current {
@@ -119,7 +130,15 @@ impl Watcher {
             let wake =
                 if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             tokio::select! {
-                changed = self.newest.changed() => if changed.is_err() { return None },
+                changed = self.newest.changed() => {
+                    if changed.is_err() {
+                        return None;
+                    }
+                    let delay = self.store.allowance().watch_delay(self.number);
+                    if !delay.is_zero() {
+                        sleep(delay).await;
+                    }
+                }
                 () = sleep_until(wake) => {
                     let now = Instant::now();
                     self.over = now >= self.ends;

@@ -61,6 +61,10 @@ pub enum StoreError {
         /// The maximum size of an object in bytes.
         limit: usize,
     },
+    /// The clients of the cluster have stored as much as they may. In the words of etcd
+    /// (`api/v3rpc/rpctypes/error.go`, `ErrGRPCNoSpace`).
+    #[error("etcdserver: mvcc: database space exceeded")]
+    NoSpace,
     /// The collection is not served.
     #[error("the server could not find the requested resource")]
     UnknownResource,

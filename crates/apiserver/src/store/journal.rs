@@ -11,6 +11,11 @@ use thiserror::Error;
 
 use super::object::{Key, Object};
 use super::{Store, StoreOptions, definition};
+use crate::http::check_types;
+
+/// The largest resource version that is restored. A store that counts a million changes a second from here has a hundred
+/// thousand years left.
+const VERSION_MAX: u64 = 1 << 62;
 
 /// Keeps the changes of a store. A store without a journal is only in memory.
 pub trait Journal: Send + Sync {
@@ -57,6 +62,17 @@ pub enum RestoreError {
     /// The record is not JSON.
     #[error("failed to read {}{} {:?}", resource(.0), namespace(.0), .0.name)]
     Json(Key, #[source] serde_json::Error),
+    /// The object has a field of another type than its kind has.
+    #[error("failed to restore {}{} {:?}: {message}", resource(.key), namespace(.key), .key.name)]
+    Type {
+        /// The object.
+        key: Key,
+        /// Which field it is.
+        message: String,
+    },
+    /// No store counts that far.
+    #[error("failed to restore {}{} {:?}: its resource version is too large", resource(.0), namespace(.0), .0.name)]
+    Version(Key),
     /// The record contains another object, or none.
     #[error("failed to restore {}{} {:?}: its record holds another object", resource(.0), namespace(.0), .0.name)]
     Other(Key),
@@ -90,8 +106,16 @@ impl Store {
         for (key, bytes) in kept {
             let value: Value =
                 serde_json::from_slice(&bytes).map_err(|error| RestoreError::Json(key.clone(), error))?;
+            if let Some(kind) = options.registry.get(&key.resource) {
+                check_types(kind, &value)
+                    .map_err(|error| RestoreError::Type { key: key.clone(), message: error.message })?;
+            }
             let object = Object::kept(&value, bytes).filter(|object| object.key(&key.resource) == key);
-            objects.push((object.ok_or_else(|| RestoreError::Other(key.clone()))?, key));
+            let object = object.ok_or_else(|| RestoreError::Other(key.clone()))?;
+            if object.resource_version > VERSION_MAX {
+                return Err(RestoreError::Version(key));
+            }
+            objects.push((object, key));
         }
         objects.sort_by_key(|(object, _)| object.resource_version);
         let newest = objects.last().map_or(0, |(object, _)| object.resource_version);

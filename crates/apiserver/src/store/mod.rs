@@ -42,6 +42,7 @@ pub(crate) use prepare::{MANAGED_FIELDS, time};
 pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
+use crate::allowance::Allowance;
 use crate::registry::{Registry, ResourceType};
 use collect::Check;
 use log::Log;
@@ -54,6 +55,8 @@ pub struct Store {
     newest: watch::Sender<u64>,
     uid_seed: String,
     journal: Option<Arc<dyn Journal>>,
+    /// Of all clients of the cluster; shared with copies.
+    allowance: Arc<Allowance>,
 }
 
 /// The options of a new store.
@@ -69,6 +72,12 @@ pub struct StoreOptions {
     /// How many bytes of objects the event log keeps at most; the newest change is kept whatever its size. The
     /// default, 128 KiB, is a quarter of the memory that a cluster may cost.
     pub event_log_bytes_max: usize,
+    /// How many bytes of objects clients may store, as etcd's `--quota-backend-bytes`. The default, 64 MiB, is 16,000
+    /// objects of 4 KiB.
+    pub bytes_max: usize,
+    /// Whether requests take turns where there are many, so that the tasks of other servers on the same threads go first. Not
+    /// for callers in the same process: they may get a turn and not use it for a while.
+    pub takes_turns: bool,
     /// The initial value of the counter. A server that restarts without its past must start higher than before, so that
     /// clients with an old version list again.
     pub first_version: u64,
@@ -81,6 +90,8 @@ impl Default for StoreOptions {
             registry: Registry::kubernetes(),
             event_log_capacity: 512,
             event_log_bytes_max: 128 * 1024,
+            bytes_max: 64 * 1024 * 1024,
+            takes_turns: false,
             first_version: 1,
         }
     }
@@ -97,6 +108,9 @@ struct State {
     /// The collections of kinds that have had an object.
     collections: BTreeMap<GroupResource, Collection>,
     log: Log,
+    /// The bytes of all objects.
+    bytes: usize,
+    bytes_max: usize,
     /// Objects by the uid of an owner.
     dependents: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
     events: events::Written,
@@ -112,6 +126,8 @@ struct Collection {
     /// Shared by the log's entries.
     name: Arc<GroupResource>,
     objects: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<Object>>>,
+    /// The bytes of its objects.
+    bytes: usize,
 }
 
 impl Collection {
@@ -137,8 +153,15 @@ impl Store {
     }
 
     fn with_journal(options: StoreOptions, journal: Option<Arc<dyn Journal>>) -> Arc<Self> {
-        let StoreOptions { uid_seed, registry, event_log_capacity, event_log_bytes_max, first_version } =
-            options;
+        let StoreOptions {
+            uid_seed,
+            registry,
+            event_log_capacity,
+            event_log_bytes_max,
+            bytes_max,
+            takes_turns,
+            first_version,
+        } = options;
         // To clients, version 0 means "any".
         let version = first_version.max(1);
         let state = State {
@@ -148,12 +171,20 @@ impl Store {
             schemas: schemas::Schemas::default(),
             collections: BTreeMap::new(),
             log: Log::new(event_log_capacity, event_log_bytes_max, version),
+            bytes: 0,
+            bytes_max,
             dependents: BTreeMap::new(),
             events: events::Written::default(),
             checks: BTreeSet::new(),
             recorded: journal.is_some().then(Vec::new),
         };
-        Arc::new(Self { state: Mutex::new(state), newest: watch::Sender::new(version), uid_seed, journal })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            newest: watch::Sender::new(version),
+            uid_seed,
+            journal,
+            allowance: Arc::new(Allowance::new(takes_turns)),
+        })
     }
 
     /// Another store with the objects of this one as they are now, and the same counter. Neither sees later changes of
@@ -168,13 +199,16 @@ impl Store {
             schemas: schemas::Schemas::default(),
             collections: state.collections.clone(),
             log: state.log.clone(),
+            bytes: state.bytes,
+            bytes_max: state.bytes_max,
             dependents: state.dependents.clone(),
             events: events::Written::default(),
             checks: BTreeSet::new(),
             recorded: None,
         };
         let (newest, uid_seed) = (watch::Sender::new(state.version), self.uid_seed.clone());
-        Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None })
+        let allowance = self.allowance.clone();
+        Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None, allowance })
     }
 
     /// The counter, which is the version of the newest change.
@@ -297,6 +331,37 @@ impl Store {
         self.len() == 0
     }
 
+    /// The bytes of all objects.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.state.lock().bytes
+    }
+
+    /// The bytes of one object, or of a collection without a name.
+    pub(crate) fn bytes_of(&self, resource: &GroupResource, namespace: &str, name: Option<&str>) -> usize {
+        let state = self.state.lock();
+        let Some(collection) = state.collections.get(resource) else { return 0 };
+        let Some(name) = name else { return collection.bytes };
+        let object = collection.objects.get(namespace).and_then(|names| names.get(name));
+        object.map_or(0, |object| object.bytes.len())
+    }
+
+    /// At most how many bytes of objects go with an object.
+    pub(crate) fn bytes_deleted_with(&self, resource: &GroupResource, namespace: &str, name: &str) -> usize {
+        let state = self.state.lock();
+        let objects =
+            state.collections.get(resource).and_then(|collection| collection.objects.get(namespace));
+        objects.and_then(|names| names.get(name)).map_or(0, |object| {
+            let is_alone = !state.dependents.contains_key(&object.uid)
+                && !matches!(resource.resource.as_str(), "namespaces" | "customresourcedefinitions");
+            if is_alone { object.bytes.len() } else { state.bytes }
+        })
+    }
+
+    pub(crate) fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
     /// Runs a change and its consequences under the lock, then wakes the watchers.
     fn change<T>(&self, now: Timestamp, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, version) = {
@@ -383,13 +448,17 @@ impl State {
     /// replaced.
     fn place(&mut self, key: &Key, object: Object) -> (Arc<Object>, Arc<GroupResource>, Option<Arc<Object>>) {
         let object = Arc::new(object);
-        let collection = self
-            .collections
-            .entry(key.resource.clone())
-            .or_insert_with(|| Collection { name: Arc::new(key.resource.clone()), objects: BTreeMap::new() });
+        let collection = self.collections.entry(key.resource.clone()).or_insert_with(|| Collection {
+            name: Arc::new(key.resource.clone()),
+            objects: BTreeMap::new(),
+            bytes: 0,
+        });
         let resource = collection.name.clone();
         let names = collection.objects.entry(object.namespace.clone()).or_default();
         let previous = names.insert(object.name.clone(), object.clone());
+        let before = previous.as_ref().map_or(0, |previous| previous.bytes.len());
+        collection.bytes = collection.bytes + object.bytes.len() - before;
+        self.bytes = self.bytes + object.bytes.len() - before;
         if previous.as_ref().is_none_or(|previous| previous.owners != object.owners) {
             let dependent = IndexKey::new(&resource, &object);
             if let Some(previous) = &previous {
@@ -407,6 +476,8 @@ impl State {
         let collection = self.collections.get_mut(&key.resource)?;
         let names = collection.objects.get_mut(key.namespace.as_str())?;
         let previous = names.remove(key.name.as_str())?;
+        collection.bytes -= previous.bytes.len();
+        self.bytes -= previous.bytes.len();
         if names.is_empty() {
             collection.objects.remove(key.namespace.as_str());
         }

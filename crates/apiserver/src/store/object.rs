@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::error::StoreError;
+use crate::allowance::is_too_dense;
 
 /// A kind's collection: API group (empty for the core group) and plural name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,7 +107,7 @@ impl Object {
     /// As [`Object::new`], for objects from clients.
     pub(super) fn of_client(value: &Value, resource_version: u64) -> Result<Self, StoreError> {
         let object = Self::new(value, resource_version);
-        if object.bytes.len() > BYTES_MAX {
+        if object.bytes.len() > BYTES_MAX || is_too_dense(&object.bytes) {
             return Err(StoreError::TooLarge { limit: BYTES_MAX });
         }
         Ok(object)

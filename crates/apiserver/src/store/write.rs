@@ -10,6 +10,7 @@ use super::error::StoreError;
 use super::object::{Key, Object, metadata_mut, metadata_text};
 use super::ownership::{Ownership, Written, is_same, set_managed_fields};
 use super::{State, Store, definition, prepare, validate};
+use crate::allowance::LARGE_BYTES;
 use crate::apply::Writer;
 use crate::registry::ResourceType;
 
@@ -131,7 +132,30 @@ impl Store {
         writer: &Writer<'_>,
         edit: impl FnOnce(Value) -> Result<Value, E>,
     ) -> Result<Arc<Object>, E> {
+        let edit = self.outside(key, edit)?;
         self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Updated(writer), edit))
+    }
+
+    /// Runs the edit of a large object before the store is locked, so that nobody waits for it. If somebody else changes
+    /// the object meanwhile, the edit fails.
+    fn outside<'a, E: From<StoreError> + 'a>(
+        &self,
+        key: &Key,
+        edit: impl FnOnce(Value) -> Result<Value, E> + 'a,
+    ) -> Result<Box<dyn FnOnce(Value) -> Result<Value, E> + 'a>, E> {
+        let Some(current) = self.get(key).filter(|object| object.bytes.len() > LARGE_BYTES) else {
+            return Ok(Box::new(edit));
+        };
+        let next = edit(current.value())?;
+        let (Key { resource, name, .. }, version) = (key.clone(), current.resource_version.to_string());
+        Ok(Box::new(move |current| {
+            if metadata_text(&current, "resourceVersion") == version {
+                return Ok(next);
+            }
+            let message = "the object has been modified; please apply your changes to the latest version and \
+                           try again";
+            Err(StoreError::Conflict { resource, name, message: message.to_owned() }.into())
+        }))
     }
 
     /// Applies to an object: `edit` gets the stored object and returns the new one with its `managedFields`. Creates
@@ -225,6 +249,7 @@ impl State {
         ownership: Ownership<'_>,
     ) -> Result<Arc<Object>, StoreError> {
         let (kind, key, object) = self.prepare_new(seed, now, key, value, ownership)?;
+        self.admit_bytes(object.bytes.len(), ownership)?;
         let object = self.put(&key, object);
         if !object.owners.is_empty() {
             self.checks.insert(Check::NewDependent(key.clone()));
@@ -294,6 +319,13 @@ impl State {
         set_managed_fields(&mut value, managed_fields);
         let object = Object::of_client(&value, version)?;
         Ok((kind, key, object))
+    }
+
+    /// Whether clients may store so many bytes more. What the owner of the store makes is bounded by what it is made for.
+    fn admit_bytes(&self, more: usize, ownership: Ownership<'_>) -> Result<(), StoreError> {
+        let is_client = !matches!(ownership, Ownership::Kept);
+        let is_full = self.bytes.saturating_add(more) > self.bytes_max;
+        if is_client && more > 0 && is_full { Err(StoreError::NoSpace) } else { Ok(()) }
     }
 
     /// Checks the namespace of a namespaced object, which must exist and not be deleted.
@@ -375,6 +407,7 @@ impl State {
             }
             (object, _) => object?,
         };
+        self.admit_bytes(object.bytes.len().saturating_sub(current.bytes.len()), ownership)?;
         if dry_run {
             return Ok(Arc::new(object));
         }

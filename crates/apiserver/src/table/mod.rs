@@ -46,7 +46,7 @@ impl IncludeObject {
 /// A table of objects of one kind.
 pub(crate) fn render(
     kind: &ResourceType,
-    objects: &[Value],
+    objects: impl Iterator<Item = Value>,
     metadata: &Value,
     include: IncludeObject,
     now: Timestamp,
@@ -59,24 +59,23 @@ pub(crate) fn render(
         built_in.iter().map(Column::definition).collect()
     };
     let rows: Vec<_> = objects
-        .iter()
-        .map(|object| {
-            let row = Row { object, now };
+        .map(|mut object| {
+            let row = Row { object: &object, now };
             let cells: Vec<_> = if custom {
                 custom::cells(&kind.columns, row)
             } else {
                 built_in.iter().map(|column| (column.cell)(row)).collect()
             };
             let mut json = json!({"cells": cells});
-            if let Some(conditions) = row_conditions(kind, object) {
+            if let Some(conditions) = row_conditions(kind, &object) {
                 json["conditions"] = conditions;
             }
             match include {
                 IncludeObject::None => {}
-                IncludeObject::Object => json["object"] = object.clone(),
+                IncludeObject::Object => json["object"] = object,
                 IncludeObject::Metadata => {
                     json["object"] = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                                            "metadata": object["metadata"]});
+                                            "metadata": object["metadata"].take()});
                 }
             }
             json

@@ -15,7 +15,13 @@ fn table(kind: &ResourceType, mut object: Value) -> Value {
     if object["metadata"]["creationTimestamp"].is_null() {
         object["metadata"]["creationTimestamp"] = CREATED.into();
     }
-    render(kind, &[object], &json!({"resourceVersion": "7"}), IncludeObject::None, NOW.parse().unwrap())
+    render(
+        kind,
+        [object].into_iter(),
+        &json!({"resourceVersion": "7"}),
+        IncludeObject::None,
+        NOW.parse().unwrap(),
+    )
 }
 
 /// Headings with the cells under them; those of the wide view in brackets.
@@ -241,7 +247,7 @@ fn row_carries_as_much_of_the_object_as_was_asked_for() {
     let carried = |include| {
         let table = render(
             &kind("", "configmaps"),
-            std::slice::from_ref(&object),
+            std::iter::once(object.clone()),
             &json!({}),
             include,
             NOW.parse().unwrap(),

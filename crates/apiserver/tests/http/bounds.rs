@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Call, apply, apply_text, call, failure, get, get_as, json_of, managers, patch, post, send, server,
+    server_with,
 };
+use nephele_apiserver::StoreOptions;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const NODES: &str = "/api/v1/nodes";
@@ -113,7 +115,7 @@ async fn object_cannot_grow_beyond_what_etcd_takes() {
 #[tokio::test]
 async fn refusal_does_not_outgrow_what_it_refuses() {
     let server = server();
-    let metadata = json!({"name": "a", "finalizers": vec![0; 500_000]});
+    let metadata = json!({"name": "a", "finalizers": vec![0; 300_000]});
     let request = Call {
         method: "POST",
         path: MAPS,
@@ -187,4 +189,67 @@ async fn long_lists_are_merged_in_a_time_that_grows_with_their_length() {
     assert_eq!(apply(&server, path, "one", pod(0)).await.0, 201);
     let (code, merged) = apply(&server, path, "two", pod(2_500)).await;
     assert_eq!((code, merged["spec"]["containers"].as_array().map(Vec::len)), (200, Some(7_500)));
+}
+
+/// As with a full etcd: what needs more bytes fails, what frees some does not.
+#[tokio::test]
+async fn clients_store_no_more_than_their_quota_and_can_still_read_and_delete() {
+    let server = server_with(StoreOptions { bytes_max: 100_000, ..StoreOptions::default() });
+    let map =
+        |index: usize| json!({"metadata": {"name": format!("m{index}")}, "data": {"k": "x".repeat(20_000)}});
+    let mut codes = Vec::new();
+    for index in 0..6 {
+        codes.push(send(&server, "POST", MAPS, &map(index)).await.0);
+    }
+    assert_eq!(codes, [201, 201, 201, 201, 500, 500]);
+    let refused = |code, reason: &str, message: &str| (code, reason.to_owned(), message.to_owned());
+    let full = refused(500, "InternalError", "etcdserver: mvcc: database space exceeded");
+    let (path, grown) = (format!("{MAPS}/m0"), json!({"data": {"more": "x".repeat(20_000)}}));
+    assert_eq!(failure(patch(&server, "merge", &path, &grown).await), full);
+    assert_eq!(patch(&server, "merge", &path, &json!({"data": {"k": "x"}})).await.0, 200);
+    assert_eq!(get(&server, MAPS).await.1["items"].as_array().map(Vec::len), Some(4));
+    assert_eq!(send(&server, "DELETE", &format!("{MAPS}/m1"), &json!({})).await.0, 200);
+    assert_eq!(send(&server, "POST", MAPS, &map(7)).await.0, 201);
+    assert!(server.store().bytes() <= 100_000);
+}
+
+/// Whatever is done to a store, its count is the sum of its objects.
+#[tokio::test]
+async fn bytes_of_a_store_are_those_of_its_objects() {
+    let server = server();
+    let count = || server.store().objects().iter().map(|(_, object)| object.bytes.len()).sum::<usize>();
+    let before = server.store().bytes();
+    assert_eq!(before, count());
+    for index in 0..20 {
+        let body = json!({"metadata": {"name": format!("m{index}"), "finalizers": ["x.io/held"]}, "data": {"k": "v"}});
+        post(&server, MAPS, body).await;
+    }
+    assert_eq!(server.store().bytes(), count());
+    send(&server, "DELETE", MAPS, &json!({})).await;
+    assert_eq!(server.store().bytes(), count());
+    for index in 0..20 {
+        let path = format!("{MAPS}/m{index}");
+        patch(&server, "merge", &path, &json!({"metadata": {"finalizers": null}})).await;
+    }
+    assert_eq!((server.store().bytes(), before), (count(), count()));
+}
+
+/// A field selector and the metadata alone keep nothing of what they skip; a table keeps one object at a time.
+#[tokio::test]
+async fn no_object_is_stored_whose_parse_takes_too_much() {
+    let server = server();
+    for (piece, code) in
+        [("{\"\":0}", 413), ("[[]]", 413), ("0", 413), ("\"0123456789012345678901234567890123456789\"", 201)]
+    {
+        let list = format!("[{piece}{}]", format!(",{piece}").repeat(1_400_000 / (piece.len() + 1)));
+        let body = format!("{{\"metadata\":{{\"name\":\"a\"}},\"x\":{list}}}");
+        let request = Call {
+            method: "POST",
+            path: MAPS,
+            content_type: "application/json",
+            body: body.into_bytes(),
+            ..Call::default()
+        };
+        assert_eq!(json_of(call(&server, request).await).await.0, code, "{piece}");
+    }
 }

@@ -40,6 +40,10 @@ const LIMITS: Limits = Limits {
 /// The version that the management API says it has. Its end tells it from other API servers: it calls no webhooks.
 pub(crate) const GIT_VERSION: &str = "v1.36.3+nephele";
 
+/// How many bytes of objects the management API stores: the most that etcd is made for (`--quota-backend-bytes`). They
+/// are those of the person who runs it.
+const BYTES_MAX: usize = 8 << 30;
+
 /// The embedded management API.
 pub(crate) struct Management {
     /// A client in this process.
@@ -101,6 +105,7 @@ fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
         uid_seed: name.to_owned(),
         event_log_capacity: EVENT_LOG_CAPACITY,
         event_log_bytes_max: EVENT_LOG_BYTES_MAX,
+        bytes_max: BYTES_MAX,
         ..StoreOptions::default()
     });
     let now = clock();

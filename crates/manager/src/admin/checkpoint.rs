@@ -275,6 +275,21 @@ mod tests {
                 "failed to read the objects of cluster one/demo: failed to restore pods \"a\" \"b\": its record holds \
                  another object\n",
             ),
+            (
+                line(
+                    json!({"metadata": {"namespace": "a", "name": "b", "resourceVersion": "1"}, "spec": "none"}),
+                ),
+                "failed to read the objects of cluster one/demo: failed to restore pods \"a\" \"b\": Pod in version \
+                 \"v1\" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field Pod.spec of type \
+                 object\n",
+            ),
+            (
+                line(
+                    json!({"metadata": {"namespace": "a", "name": "b", "resourceVersion": u64::MAX.to_string()}}),
+                ),
+                "failed to read the objects of cluster one/demo: failed to restore pods \"a\" \"b\": its resource \
+                 version is too large\n",
+            ),
         ] {
             assert_eq!(ask(&router, put(body)).await, (StatusCode::BAD_REQUEST, reason.to_owned()));
         }

@@ -1,4 +1,8 @@
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -8,16 +12,44 @@ use axum::{
     routing::get,
 };
 use nephele_kit::Readiness;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
-/// `/healthz`: the process answers. `/readyz`: every gate is open, so the caches are filled and the cloud runs.
+/// How long the threads of the other tasks may not come to run one more. A probe only asks whether the process is stuck
+/// for good: being busy is no reason to restart it.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// `/healthz`: the process answers, and so does `others`, the runtime of all other tasks. `/readyz`: every gate is open, so the caches are filled and the cloud runs.
 /// Both give details with `?verbose`, in the format of Kubernetes' components.
-pub(crate) fn router(readiness: Readiness) -> Router {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(readiness)
+pub(crate) fn router(readiness: Readiness, others: Handle) -> Router {
+    let echo = Echo { others, asked: Arc::default() };
+    let healthz = get(move || std::future::ready(healthz(&echo, Instant::now())));
+    Router::new().route("/healthz", healthz).route("/readyz", get(readyz)).with_state(readiness)
 }
 
-async fn healthz() -> &'static str {
+/// Whether another runtime answers.
+#[derive(Clone)]
+struct Echo {
+    others: Handle,
+    /// When it was asked, while it does not answer.
+    asked: Arc<Mutex<Option<Instant>>>,
+}
+
+fn healthz(echo: &Echo, now: Instant) -> (StatusCode, &'static str) {
     // A task that ends also ends the process, so any answer means that all tasks run.
-    "ok"
+    let mut asked = echo.asked.lock();
+    match *asked {
+        Some(since) if now.saturating_duration_since(since) > STUCK => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "no task has run for a minute")
+        }
+        Some(_) => (StatusCode::OK, "ok"),
+        None => {
+            *asked = Some(now);
+            let answer = Arc::clone(&echo.asked);
+            echo.others.spawn(async move { *answer.lock() = None });
+            (StatusCode::OK, "ok")
+        }
+    }
 }
 
 async fn readyz(State(readiness): State<Readiness>, RawQuery(query): RawQuery) -> Response {
@@ -47,6 +79,19 @@ mod tests {
 
     fn gates(cloud: bool) -> [(String, bool); 2] {
         [("cache Cluster".to_owned(), true), ("cloud".to_owned(), cloud)]
+    }
+
+    #[tokio::test]
+    async fn only_a_runtime_that_does_not_answer_for_a_minute_is_unhealthy() {
+        let echo = Echo { others: Handle::current(), asked: Arc::default() };
+        let now = Instant::now();
+        let at = |seconds| healthz(&echo, now + Duration::from_secs(seconds)).0.as_u16();
+        // The only thread is here, so nothing answers.
+        assert_eq!([at(0), at(59), at(60), at(61)], [200, 200, 200, 500]);
+        while echo.asked.lock().is_some() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!([at(61), at(120)], [200, 200]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::body::Bytes;
 use futures::{FutureExt as _, future::BoxFuture};
+use nephele_listen::{Owner, Turns};
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
@@ -91,7 +92,16 @@ pub(super) struct Answer {
     pub(super) outcome: Outcome,
 }
 
-type Run = dyn Fn(Bytes, Call) -> BoxFuture<'static, Answer> + Send + Sync;
+/// The body of a call.
+pub(super) struct Received {
+    pub(super) bytes: Bytes,
+    /// Who calls.
+    pub(super) peer: Owner,
+    /// The turns of large bodies.
+    pub(super) turns: Turns,
+}
+
+type Run = dyn Fn(Received, Call) -> BoxFuture<'static, Answer> + Send + Sync;
 
 /// A handler whose hook type has been erased.
 #[derive(Clone)]
@@ -114,9 +124,9 @@ impl Handler {
         Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
     {
         let handle = Arc::new(handle);
-        let run = move |body: Bytes, call: Call| {
+        let run = move |body: Received, call: Call| {
             let handle = Arc::clone(&handle);
-            async move { run::<H, F, Fut>(&body, call, handle).await }.boxed()
+            async move { run::<H, F, Fut>(body, call, handle).await }.boxed()
         };
         Self {
             hook: Arc::new(H::id()),
@@ -144,13 +154,14 @@ impl Handler {
     }
 }
 
-async fn run<H, F, Fut>(body: &Bytes, call: Call, handle: Arc<F>) -> Answer
+async fn run<H, F, Fut>(body: Received, call: Call, handle: Arc<F>) -> Answer
 where
     H: Hook,
     F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
 {
-    let request: H::Request = match wire::from_slice(body) {
+    let Received { bytes, peer, turns } = body;
+    let request: H::Request = match turns.work(peer, bytes.len(), move || wire::from_slice(&bytes)).await {
         Ok(request) => request,
         Err(error) => {
             debug!(%error, "Body is not a request");

@@ -27,6 +27,8 @@ pub(super) enum Outcome {
     Unread,
     /// The body did not arrive in time.
     Slow,
+    /// There is no room for it.
+    Refused,
     /// The caller's timeout passed.
     TimedOut,
     /// The response cannot be written as JSON.
@@ -34,7 +36,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Success,
         Self::Retry,
         Self::Failure,
@@ -43,6 +45,7 @@ impl Outcome {
         Self::TooLarge,
         Self::Unread,
         Self::Slow,
+        Self::Refused,
         Self::TimedOut,
         Self::Unwritten,
     ];
@@ -57,6 +60,7 @@ impl Outcome {
             Self::TooLarge => "too_large",
             Self::Unread => "unread",
             Self::Slow => "slow",
+            Self::Refused => "refused",
             Self::TimedOut => "timed_out",
             Self::Unwritten => "unwritten",
         }

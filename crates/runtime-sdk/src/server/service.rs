@@ -1,25 +1,29 @@
 //! An extension as an HTTP service: paths, methods, bodies and deadlines.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
-    body::{Body, Bytes, HttpBody as _, to_bytes},
+    body::{Body, Bytes, HttpBody as _},
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::BodyExt as _;
+use nephele_listen::{Budget, Held, Owner, Parse, PeerAddress, ReadError, Turns, parsed_size};
 use serde_json::Value;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument as _, debug, debug_span, warn};
 
 use super::{
     extension::Limits,
-    handler::{Answer, Call, Handler},
+    handler::{Answer, Call, Handler, Received},
     metrics::{HandlerMetrics, Metrics, Outcome},
     record::{Recorded, Recorder},
 };
@@ -29,8 +33,8 @@ use crate::{
     openapi,
 };
 
-/// Room for bodies is allocated in units of this many bytes.
-const PIECE: usize = 1024;
+/// The bytes that a call counts for before its first byte, to cover the state of the process for it.
+const CALL_BYTES: usize = 16 << 10;
 
 /// An extension that can be served. Cheap to clone.
 #[derive(Clone)]
@@ -41,8 +45,8 @@ pub struct Service {
 struct Inner {
     routes: BTreeMap<String, Route>,
     limits: Limits,
-    room: Semaphore,
-    pieces_max: u32,
+    calls: Budget,
+    turns: Turns,
     metrics: Metrics,
     document: Value,
     openapi: Option<(String, Bytes)>,
@@ -84,10 +88,9 @@ impl Service {
         let routes = routes.into_iter().map(|(path, handler)| (path, route(handler))).collect();
         let document = openapi::document(catalogs, &openapi::Info::default());
         let openapi = openapi.map(|path| (path, Bytes::from(document.to_string())));
-        let pieces_max = limits.bodies_bytes_max.max(limits.body_bytes_max).div_ceil(PIECE);
-        let pieces_max = u32::try_from(pieces_max.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
-        let room = Semaphore::new(pieces_max as usize);
-        let inner = Inner { routes, limits, room, pieces_max, metrics, document, openapi, recorder };
+        let calls = Budget::new(limits.calls_bytes_max, limits.calls_bytes_max);
+        let turns = Turns::default();
+        let inner = Inner { routes, limits, calls, turns, metrics, document, openapi, recorder };
         Self { inner: Arc::new(inner) }
     }
 
@@ -142,13 +145,15 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
     let deadline = started + patience(request.uri().query(), route.timeout);
     let _in_flight = route.metrics.begin();
     let span = debug_span!("hook", hook = %route.handler.hook.hook, handler = &*route.handler.name);
+    let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
+    let peer = Owner::peer(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     let (head, body) = request.into_parts();
     let mut recorded = service
         .recorder
         .as_ref()
         .and_then(|recorder| Recorded::begin(recorder, &head, &route.handler.name, &route.handler.hook));
-    let answered =
-        timeout_at(deadline, answer(service, route, body, deadline, recorded.as_mut())).instrument(span);
+    let answered = timeout_at(deadline, answer(service, route, body, peer, deadline, recorded.as_mut()))
+        .instrument(span);
     let answered = answered.await;
     let said = recorded.as_ref().and_then(|_| answered.as_ref().ok()?.body.clone());
     let (mut response, outcome) = match answered {
@@ -158,6 +163,9 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
         }
         Ok(Answer { body: None, outcome: Outcome::Slow }) => {
             ((StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(), Outcome::Slow)
+        }
+        Ok(Answer { body: None, outcome: Outcome::Refused }) => {
+            ((StatusCode::SERVICE_UNAVAILABLE, "too many calls at once").into_response(), Outcome::Refused)
         }
         Ok(Answer { body: None, outcome }) => (StatusCode::INTERNAL_SERVER_ERROR.into_response(), outcome),
         Err(_elapsed) => {
@@ -182,40 +190,47 @@ async fn answer(
     service: &Inner,
     route: &Route,
     body: Body,
+    peer: Owner,
     deadline: Instant,
     recorded: Option<&mut Recorded>,
 ) -> Answer {
-    let Limits { body_bytes_max: max, body_time_max, .. } = service.limits;
+    let Limits { body_bytes_max: max, body_time_max, parsed_bytes_max, peer_bytes_max, .. } = service.limits;
     let too_large = || {
         let message = format!("error reading request: the body has more than {max} bytes");
         (route.handler.fail)(message, Outcome::TooLarge)
     };
-    // A body with a declared length reserves that length, any other body reserves the limit.
     let declared = body.size_hint().exact().map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if declared > max {
         // Reads the body up to the limit: a client that is still writing might not see the response otherwise.
         let _late = timeout(body_time_max, discard(body, max)).await;
         return too_large();
     }
-    let pieces = u32::try_from(declared.div_ceil(PIECE).max(1))
-        .map_or(service.pieces_max, |n| n.min(service.pieces_max));
-    let _room = service.room.acquire_many(pieces).await.expect("nobody closes the semaphore");
-    // The timeout makes a slow sender release its room: other calls wait for it.
-    let bytes = match timeout(body_time_max, to_bytes(body, max)).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) if is_too_long(&error) => return too_large(),
-        Ok(Err(error)) => {
+    let calls = service.calls.share(peer, peer_bytes_max);
+    let held = match timeout(body_time_max, Held::read(body, max, &calls, CALL_BYTES)).await {
+        Ok(Ok(held)) => held,
+        Ok(Err(ReadError::TooLarge)) => return too_large(),
+        Ok(Err(ReadError::NoRoom)) => return Answer { body: None, outcome: Outcome::Refused },
+        Ok(Err(ReadError::Failed(error))) => {
             debug!(%error, "Body did not arrive completely");
             return Answer { body: None, outcome: Outcome::Unread };
         }
         Err(_elapsed) => return Answer { body: None, outcome: Outcome::Slow },
     };
+    let parsed = parsed_size(&held.bytes, Parse::Types);
+    if parsed > parsed_bytes_max {
+        let message = format!("error reading request: its values take more than {parsed_bytes_max} bytes");
+        return (route.handler.fail)(message, Outcome::TooLarge);
+    }
+    if !held.grow(parsed) || !held.keep() {
+        return Answer { body: None, outcome: Outcome::Refused };
+    }
+    let bytes = held.bytes.clone();
     if let Some(recorded) = recorded {
         recorded.body = Some(bytes.clone());
     }
     let handler = &route.handler;
     let call = Call { hook: Arc::clone(&handler.hook), handler: Arc::clone(&handler.name), deadline };
-    (handler.run)(bytes, call).await
+    (handler.run)(Received { bytes, peer, turns: service.turns.clone() }, call).await
 }
 
 async fn discard(mut body: Body, max: usize) {
@@ -241,17 +256,6 @@ fn patience(query: Option<&str>, timeout: Duration) -> Duration {
 
 fn seconds_of(seconds: i32) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
-}
-
-fn is_too_long(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 fn json(body: Body) -> Response {

@@ -310,7 +310,7 @@ async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
     let (extension, calls) = counting();
     let limits = Limits {
         body_bytes_max: 1024,
-        bodies_bytes_max: 1024,
+        calls_bytes_max: 20_000,
         body_time_max: Duration::from_millis(100),
         ..Limits::default()
     };
@@ -338,30 +338,34 @@ async fn a_failure_that_quotes_the_request_is_cut() {
 }
 
 #[tokio::test]
-async fn bodies_wait_for_room() {
+async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
     let (go_on, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (release, entered) = (Arc::clone(&go_on), Arc::clone(&waiting));
-    let extension = Extension::new()
-        .limits(Limits { body_bytes_max: 1024, bodies_bytes_max: 1024, ..Limits::default() })
-        .on(BeforeClusterCreate, "before-create", move |_, _| {
+    let extension = Extension::new().limits(Limits { calls_bytes_max: 35_000, ..Limits::default() }).on(
+        BeforeClusterCreate,
+        "before-create",
+        move |_, _| {
             let (go_on, waiting) = (Arc::clone(&go_on), Arc::clone(&waiting));
             async move {
                 waiting.notify_one();
                 go_on.notified().await;
                 Ok(BeforeClusterCreateResponse::default())
             }
-        });
+        },
+    );
     let world = World::of(extension);
-    let mut first = world.client(None).await;
+    let (mut first, mut silent, mut third) =
+        (world.client(None).await, world.client(None).await, world.client(None).await);
     let first = tokio::spawn(async move { first.post(CREATE, "{}").await });
     timeout(PATIENCE, entered.notified()).await.unwrap();
-    let mut second = world.client(None).await;
-    assert_eq!(
-        second.post(&format!("{CREATE}?timeout=50ms"), "{}").await.status,
-        StatusCode::GATEWAY_TIMEOUT
-    );
-    // The second call has released its room, or the third would never get it.
-    let third = tokio::spawn(async move { second.post(CREATE, "{}").await });
+    let silent = tokio::spawn(async move { silent.send(Method::POST, CREATE, stalled(b"{")).await.unwrap() });
+    tokio::task::yield_now().await;
+    let third = tokio::spawn(async move { third.post(CREATE, "{}").await });
+    timeout(PATIENCE, entered.notified()).await.unwrap();
+    assert_eq!(timeout(PATIENCE, silent).await.unwrap().unwrap().status, StatusCode::SERVICE_UNAVAILABLE);
+    // The first and the third are being handled, and keep what they have.
+    let mut fourth = world.client(None).await;
+    assert_eq!(fourth.post(CREATE, "{}").await.status, StatusCode::SERVICE_UNAVAILABLE);
     release.notify_one();
     assert_eq!(timeout(PATIENCE, first).await.unwrap().unwrap().json()["status"], "Success");
     release.notify_one();

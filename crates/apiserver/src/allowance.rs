@@ -1,0 +1,288 @@
+//! What the clients of one cluster may hold and do at a time.
+//!
+//! | What | Of a cluster | Of the process |
+//! |---|---|---|
+//! | bytes of bodies, as they arrive | [`SHARE_BYTES_MAX`] | [`BODIES_BYTES_MAX`] |
+//! | requests from their head to their answer | [`REQUESTS_MAX`] | |
+//! | large requests that are worked on | one | [`LARGE_MAX`] |
+//! | bytes that the parse of a body takes | [`PARSED_BYTES_MAX`] | that for each large one |
+//!
+//! A large request works on a thread of its own, so that the system shares the processors between it and the tasks of
+//! others. Where a cluster has more than a few requests, each goes behind the tasks of others before it is worked on.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use nephele_budget::{Budget, Held, Owner, Parse, ReadError, parsed_size};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::timeout;
+
+use crate::http::ApiError;
+
+/// The largest request body, as in the real server: 3 MiB.
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// How long a client may take to send a body, as the real server's `--request-timeout`.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many bytes of bodies all servers of the process may hold at once: 21 bodies of the largest size. An object is a
+/// few kilobytes, so thousands of writers stay far below.
+const BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How many of them one cluster may hold: five bodies of the largest size.
+const SHARE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Requests of a cluster at a time, watches not counted. The real server has 400 and 200 that change something
+/// (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
+const REQUESTS_MAX: usize = 1000;
+
+/// Watches of a cluster at a time. Three controllers have about a hundred.
+const WATCHES_MAX: usize = 1000;
+
+/// Small requests that are worked on at a time, where a cluster has more than a few. So each round of all tasks that can
+/// run answers one, and writes one answer.
+const TURNS: usize = 1;
+
+/// How long a request waits for its turn.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Requests of a cluster that need not let the tasks of others go first.
+const FEW_REQUESTS: usize = 8;
+
+/// Watches of a cluster that may be woken at once.
+const FEW_WATCHES: usize = 200;
+
+/// The time between two watchers that are woken, where there are more.
+const WATCH_SPREAD: Duration = Duration::from_micros(250);
+
+/// The bytes from which a request is large: those of its body and of the objects that it has to read. Less takes a few
+/// milliseconds at most.
+pub(crate) const LARGE_BYTES: usize = 64 * 1024;
+
+/// Large requests of all clusters at a time.
+const LARGE_MAX: usize = 2;
+
+/// The most bytes that the parse of a body, or of a stored object, may allocate. A body of the largest size has ten times
+/// its size; bodies with more are made for it.
+const PARSED_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// One for all servers, because they share the process's memory.
+static BODIES: LazyLock<Budget> = LazyLock::new(|| Budget::new(BODIES_BYTES_MAX, BODIES_BYTES_MAX));
+
+static LARGE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LARGE_MAX)));
+
+/// The allowance of one cluster.
+pub(crate) struct Allowance {
+    bodies: Budget,
+    requests: Semaphore,
+    watches: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    /// Turns of small requests, where they are taken.
+    turns: Option<Semaphore>,
+}
+
+/// The place of a watch.
+pub(crate) type WatchPlace = tokio::sync::OwnedSemaphorePermit;
+
+impl Allowance {
+    /// With turns for small requests, if `takes_turns`.
+    pub(crate) fn new(takes_turns: bool) -> Self {
+        Self::of(&BODIES, takes_turns)
+    }
+
+    fn of(bodies: &Budget, takes_turns: bool) -> Self {
+        Self {
+            bodies: bodies.share(Owner::unique(), SHARE_BYTES_MAX),
+            requests: Semaphore::new(REQUESTS_MAX),
+            watches: Arc::new(Semaphore::new(WATCHES_MAX)),
+            large: Arc::new(Semaphore::new(1)),
+            turns: takes_turns.then(|| Semaphore::new(TURNS)),
+        }
+    }
+
+    /// The place of a request.
+    ///
+    /// # Errors
+    /// When there are too many requests.
+    pub(crate) fn place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        self.requests.try_acquire().map_err(|_| ApiError::too_many_requests())
+    }
+
+    /// The place of a watch.
+    ///
+    /// # Errors
+    /// When there are too many watches.
+    pub(crate) fn watch(&self) -> Result<WatchPlace, ApiError> {
+        self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+    }
+
+    /// How long the watcher of this number waits before it tells a change. A change wakes all watchers of a cluster, and
+    /// thousands of tasks that can run would be in the way of others.
+    pub(crate) fn watch_delay(&self, number: u64) -> Duration {
+        let watches = WATCHES_MAX.saturating_sub(self.watches.available_permits());
+        let more = u32::try_from(watches.saturating_sub(FEW_WATCHES)).unwrap_or(u32::MAX);
+        let spread = WATCH_SPREAD.saturating_mul(more);
+        spread / 1024 * u32::try_from(number % 1024).expect("less than 1024")
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// When the body is too large, takes too long or ends early, or when its memory is needed for others.
+    pub(crate) async fn read(&self, body: Body) -> Result<Held, ApiError> {
+        let reading = Held::read(body, BODY_BYTES_MAX, &self.bodies, 0);
+        timeout(BODY_TIMEOUT, reading).await.map_err(|_| ApiError::body_timeout())?.map_err(|error| {
+            match error {
+                ReadError::TooLarge => ApiError::too_large(BODY_BYTES_MAX),
+                ReadError::NoRoom => ApiError::too_many_requests(),
+                ReadError::Failed(error) => {
+                    ApiError::bad_request(format!("failed to read the body: {error}"))
+                }
+            }
+        })
+    }
+
+    /// Works on a small request.
+    pub(crate) async fn small<T>(
+        &self,
+        body: &Held,
+        work: impl FnOnce() -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let _turn = if self.requests.available_permits() + FEW_REQUESTS < REQUESTS_MAX {
+            self.turn().await
+        } else {
+            None
+        };
+        if body.keep() { work() } else { Err(ApiError::too_many_requests()) }
+    }
+
+    /// A turn behind the tasks of others. Meanwhile the other requests of this cluster wait, and are no tasks that could
+    /// run.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        let turn = match &self.turns {
+            Some(turns) => timeout(TURN_WAIT_MAX, turns.acquire()).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        yield_now().await;
+        turn
+    }
+
+    /// Works on a large request, the only one of its cluster.
+    pub(crate) async fn large<T: Send + 'static>(
+        &self,
+        body: Held,
+        work: impl FnOnce(&Bytes) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = async { (self.large.clone().acquire_owned().await, LARGE.clone().acquire_owned().await) };
+        let turn = body.while_held(turn).await.ok_or_else(ApiError::too_many_requests)?;
+        if !body.keep() {
+            return Err(ApiError::too_many_requests());
+        }
+        if parsed_size(&body.bytes, Parse::Values) > PARSED_BYTES_MAX {
+            return Err(ApiError::too_large(PARSED_BYTES_MAX));
+        }
+        // The work does not end when its client goes, and keeps what it needs until then.
+        let work = move || {
+            let _turn = turn;
+            work(&body.bytes)
+        };
+        // One thread has no others to spare, and simulated time does not wait for one.
+        if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return work();
+        }
+        match spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// Whether the parse of a stored object of these bytes would take too much.
+pub(crate) fn is_too_dense(bytes: &[u8]) -> bool {
+    bytes.len() > LARGE_BYTES && parsed_size(bytes, Parse::Values) > PARSED_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{StreamExt as _, stream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn never_ending(start: usize) -> Body {
+        let start = Bytes::from(vec![b' '; start]);
+        Body::from_stream(stream::iter([Ok::<_, Infallible>(start)]).chain(stream::pending()))
+    }
+
+    fn budget(bytes: usize) -> Budget {
+        Budget::new(bytes, bytes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_does_not_come_is_not_waited_for_longer_than_a_minute() {
+        let started = Instant::now();
+        let allowance = Allowance::of(&budget(100), true);
+        let error = allowance.read(never_ending(1)).await.map(|read| read.bytes).unwrap_err();
+        assert_eq!((error.code.as_u16(), error.reason), (504, "Timeout"));
+        assert_eq!(started.elapsed(), BODY_TIMEOUT);
+    }
+
+    #[tokio::test]
+    async fn bodies_share_a_bounded_memory_and_give_it_back() {
+        let bodies = budget(100);
+        let allowance = Allowance::of(&bodies, true);
+        let held = allowance.read(Body::from(vec![b' '; 60])).await.map_err(|error| error.message).unwrap();
+        assert_eq!(held.bytes.len(), 60);
+        assert!(held.keep());
+        let refused = allowance.read(Body::from(vec![b' '; 60])).await.map(|read| read.bytes).unwrap_err();
+        assert_eq!((refused.code.as_u16(), refused.reason), (429, "TooManyRequests"));
+        drop(held);
+        assert!(allowance.read(Body::from(vec![b' '; 60])).await.is_ok());
+        assert_eq!(bodies.granted(), 0);
+    }
+
+    #[tokio::test]
+    async fn stalled_bodies_of_one_cluster_give_way_to_the_small_ones_of_another() {
+        let bodies = budget(100);
+        let (hostile, neighbour) = (Allowance::of(&bodies, true), Allowance::of(&bodies, true));
+        let mut stalled: Vec<_> = (0..10).map(|_| Box::pin(hostile.read(never_ending(10)))).collect();
+        for stalled in &mut stalled {
+            assert!(futures::poll!(stalled.as_mut()).is_pending());
+        }
+        assert_eq!(bodies.granted(), 100);
+        assert!(neighbour.read(Body::from(vec![b' '; 5])).await.is_ok());
+        // The first one was silent for longest.
+        let ended = stalled.remove(0).await.map(|read| read.bytes).unwrap_err();
+        assert_eq!(ended.code.as_u16(), 429);
+        for stalled in &mut stalled {
+            assert!(futures::poll!(stalled.as_mut()).is_pending());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_works_on_one_large_request_at_a_time_and_another_cluster_on_the_next() {
+        let (hostile, neighbour) = (Allowance::of(&budget(100), true), Allowance::of(&budget(100), true));
+        let busy = hostile.large.acquire().await;
+        let mut large = Box::pin(hostile.large(Held::default(), |_| Ok(1)));
+        assert!(futures::poll!(large.as_mut()).is_pending());
+        assert_eq!(hostile.small(&Held::default(), || Ok(2)).await, Ok(2));
+        assert_eq!(neighbour.large(Held::default(), |_| Ok(3)).await, Ok(3));
+        drop(busy);
+        assert_eq!(large.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_body_of_too_many_values_is_refused_before_it_is_parsed() {
+        let allowance = Allowance::of(&budget(4 << 20), true);
+        let bytes = format!("[{}{{}}]", "{\"\":0},".repeat(100_000));
+        let body = allowance.read(Body::from(bytes)).await.map_err(|error| error.message).unwrap();
+        let refused = allowance.large(body, |_| -> Result<(), _> { panic!("it was parsed") }).await;
+        assert_eq!(refused.map_err(|error| error.code.as_u16()), Err(413));
+    }
+}
