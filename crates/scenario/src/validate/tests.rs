@@ -276,7 +276,8 @@ fn in_paths(action: &Action) -> Vec<String> {
             Change::TopologyReplicas { cluster, .. } | Change::Version { cluster, .. } => {
                 vec![cluster.clone()]
             }
-            Change::Apply(manifests) => {
+            Change::Apply { manifests, .. } => {
+                let manifests = manifests::read(manifests, "default", readable).expect("they were checked");
                 manifests.iter().flat_map(|manifest| of_kind(&manifest.kind, &manifest.name)).collect()
             }
         },

@@ -316,7 +316,7 @@ proptest::proptest! {
             }
         }
         // Namespaces that are gone leave nothing behind.
-        board.ids().iter().for_each(|id| drop(board.remove(id)));
+        board.ids().iter().for_each(|id| assert!(board.remove(id)));
         proptest::prop_assert!(board.keeping.is_empty() && board.changed.is_empty());
     }
 }
