@@ -626,9 +626,12 @@ impl Engine {
             return Outcome::Accepted;
         }
         let Some(resource) = self.resources.get(id) else {
-            self.faults.forget(id);
+            // A replay has to forget the same.
+            let was_known = self.faults.forget(id);
             let waited = self.waiting.leave(id).is_some();
-            return if self.give_up(now, id) || waited { Outcome::Accepted } else { Outcome::AlreadyDone };
+            let was_reserved = self.give_up(now, id);
+            let changes = was_known || waited || was_reserved;
+            return if changes { Outcome::Accepted } else { Outcome::AlreadyDone };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;

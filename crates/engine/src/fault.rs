@@ -494,7 +494,12 @@ impl FaultState {
             Effect::Lag(_) => self.hidden,
             _ => HiddenChanges::new(),
         };
-        Self { fault, has_ended: false, hidden, ..self }
+        let (attempts, delayed) = match fault.effect {
+            // It asks for no calls.
+            Effect::Afflict(_) => (BTreeMap::new(), BTreeMap::new()),
+            _ => (self.attempts, self.delayed),
+        };
+        Self { fault, has_ended: false, hidden, attempts, delayed, ..self }
     }
 
     /// The change of a resource that it hides from reads now.
@@ -598,7 +603,8 @@ impl FaultState {
         if is_kept && self.afflicted.contains(&spec.id) {
             return Decided::Hit;
         }
-        if phase != FaultPhase::Active || self.spared.contains(&spec.id) {
+        let is_spared = self.spared.contains(&spec.id) || self.skipped.contains(&spec.id);
+        if phase != FaultPhase::Active || is_spared {
             return Decided::Spared;
         }
         let Budget { probability, skip, count, .. } = self.fault.budget;
@@ -609,10 +615,15 @@ impl FaultState {
         if is_adopted && self.came_back {
             // An earlier process decided. If its list is cut, the number of hits has no limit, and the draw and the list of
             // what was skipped tell the same again.
-            let was_hit = self.is_cut && is_drawn && count.is_none() && !self.skipped.contains(&spec.id);
-            let decided = if was_hit { &mut self.afflicted } else { &mut self.spared };
-            decided.insert(spec.id.clone());
-            return if was_hit { Decided::HitBefore } else { Decided::Spared };
+            if self.is_cut && is_drawn && count.is_none() {
+                self.afflicted.insert(spec.id.clone());
+                return Decided::HitBefore;
+            }
+            // It may have come while the fault was paused, and then it is decided about later.
+            if !self.paused {
+                self.spared.insert(spec.id.clone());
+            }
+            return Decided::Spared;
         }
         if self.paused {
             return Decided::Spared;
@@ -657,12 +668,14 @@ impl FaultState {
         self.skipped.remove(id);
     }
 
-    /// Forgets the calls about a resource that is gone.
-    pub(crate) fn forget_calls(&mut self, keys: &[u64]) {
+    /// Forgets the calls about a resource that is gone. Returns whether there were any.
+    pub(crate) fn forget_calls(&mut self, keys: &[u64]) -> bool {
+        let before = (self.attempts.len(), self.delayed.len());
         for key in keys {
             self.attempts.remove(key);
             self.delayed.remove(key);
         }
+        before != (self.attempts.len(), self.delayed.len())
     }
 
     /// When its notice to a resource is over, if it has given one.

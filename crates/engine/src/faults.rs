@@ -204,18 +204,22 @@ impl Faults {
         }
     }
 
-    /// Forgets a resource that is gone.
-    pub(crate) fn forget(&mut self, id: &ResourceId) {
-        let Some(faults) = self.by_account.get_mut(&id.account) else { return };
-        for name in faults.knowing.remove(id).into_iter().flatten() {
+    /// Forgets a resource that is gone. Returns whether a fault knew something of it.
+    pub(crate) fn forget(&mut self, id: &ResourceId) -> bool {
+        let Some(faults) = self.by_account.get_mut(&id.account) else { return false };
+        let knowing = faults.knowing.remove(id);
+        let mut was_known = knowing.is_some();
+        for name in knowing.into_iter().flatten() {
             faults.by_name.get_mut(&name).expect("a fault is removed with what it knows").forget(id);
         }
         if !faults.counting.is_empty() {
             let keys = Verb::ALL.map(|verb| call_key(verb, id));
             for name in &faults.counting {
-                faults.by_name.get_mut(name).expect("a fault is removed with its name").forget_calls(&keys);
+                let state = faults.by_name.get_mut(name).expect("a fault is removed with its name");
+                was_known |= state.forget_calls(&keys);
             }
         }
+        was_known
     }
 
     /// Hides a change of a resource from reads.

@@ -172,7 +172,8 @@ pub struct Options {
     pub workload_ports: String,
     /// Further ports, served for clusters that were published with them, such as those of a manager from which clusters
     /// move, with commas between ranges; never given to new clusters.
-    #[arg(long, env = "NEPHELE_MOVED_PORTS", value_name = "RANGES", default_value = "", help_heading = CLOUD)]
+    #[arg(long, env = "NEPHELE_MOVED_PORTS", value_name = "RANGES", default_value = "", hide_default_value = true,
+          help_heading = CLOUD)]
     pub moved_ports: String,
     /// The most clusters in a namespace at a time, with leaked load balancers; further ones wait, with a condition that
     /// says so. 0 for any number.
