@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
+use futures::{Stream, StreamExt as _};
 use kube::ResourceExt as _;
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
-use nephele_cloud::FormerCatalog;
-use nephele_kit::{Cache, Pace};
+use nephele_cloud::{CallError, FormerCatalog};
+use nephele_kit::{Cache, Gone, Pace, paused};
 use parking_lot::Mutex;
 use tracing::warn;
 
@@ -19,9 +20,16 @@ use crate::simulated_cloud::{clock, cost, findings};
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
 pub(crate) struct Catalogs {
-    told: Mutex<BTreeMap<(String, String), Arc<SimulatedCloud>>>,
+    told: Mutex<BTreeMap<(String, String), Told>>,
     told_all: Once,
     pub(crate) pace: Pace<(String, String)>,
+}
+
+/// A SimulatedCloud as it was sent to the cloud.
+struct Told {
+    object: Arc<SimulatedCloud>,
+    /// Whether its clock waits, because it was paused.
+    is_held: bool,
 }
 
 impl Default for Catalogs {
@@ -77,30 +85,163 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
     }
 }
 
-/// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud.
+/// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud as the
+/// cloud has it. A paused one keeps the catalog that the cloud has. After a restart the cloud gets it with the clock that its
+/// status says was carried out; one that was paused before the cloud had it does not exist.
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.told.lock();
     let key = (namespace.to_owned(), name.to_owned());
     let found = context.clouds.get(namespace, name).filter(|found| !is_being_restored(&found.metadata));
-    let told = match (&found, all.get(&key)) {
-        (None, None) => return None,
-        (Some(found), Some(known)) if found.spec == known.spec => return Some(found.clone()),
-        (Some(found), _) => {
-            let former = former(found, namespace, name);
-            context.cloud.put_catalog(namespace, name, catalog(&found.spec), former)
-        }
-        (None, Some(_)) => context.cloud.delete_catalog(namespace, name),
+    let plan = plan(found.as_ref(), all.get(&key));
+    let deleted = match &plan {
+        Plan::Keep(object) => return object.clone(),
+        Plan::Put { replaces, .. } => *replaces,
+        Plan::Delete => true,
     };
-    match (told, &found) {
-        (Ok(()), Some(found)) => drop(all.insert(key, Arc::clone(found))),
-        (Ok(()), None) => {
-            context.catalogs.pace.forget(&key);
-            all.remove(&key);
+    let told = if deleted { context.cloud.delete_catalog(namespace, name) } else { Ok(()) };
+    if deleted && told.is_ok() {
+        context.catalogs.pace.forget(&key);
+        all.remove(&key);
+    }
+    let Plan::Put { object, is_held, .. } = plan else {
+        warn_of(told, namespace, name);
+        return None;
+    };
+    let former = former(&object, namespace, name);
+    let mut catalog = catalog(&object.spec);
+    if is_held {
+        catalog.clock = former.clock.map(|clock| clock.setting).unwrap_or_default();
+    }
+    let told = told.and_then(|()| context.cloud.put_catalog(namespace, name, catalog, former));
+    if told.is_ok() {
+        all.insert(key, Told { object: Arc::clone(&object), is_held });
+    }
+    warn_of(told, namespace, name);
+    Some(object)
+}
+
+/// What to tell the cloud about a SimulatedCloud.
+#[derive(Debug)]
+enum Plan {
+    /// Nothing: the cloud has this one, or none.
+    Keep(Option<Arc<SimulatedCloud>>),
+    /// Set its catalog.
+    Put {
+        object: Arc<SimulatedCloud>,
+        /// Whether the cloud has another object of this name, with everything that belongs to it.
+        replaces: bool,
+        /// Whether its clock waits, because it is paused.
+        is_held: bool,
+    },
+    /// Delete its catalog.
+    Delete,
+}
+
+/// Pure.
+fn plan(found: Option<&Arc<SimulatedCloud>>, told: Option<&Told>) -> Plan {
+    let Some(found) = found else {
+        return if told.is_some() { Plan::Delete } else { Plan::Keep(None) };
+    };
+    let same = told.filter(|told| told.object.metadata.uid == found.metadata.uid);
+    let replaces = told.is_some() && same.is_none();
+    let object = Arc::clone(found);
+    let is_paused = paused(&**found, None).is_some();
+    match same {
+        Some(told) if is_paused => Plan::Keep(Some(Arc::clone(&told.object))),
+        Some(told) if told.object.spec == found.spec && !told.is_held => Plan::Keep(Some(object)),
+        None if is_paused && found.status.is_none() => {
+            if replaces {
+                Plan::Delete
+            } else {
+                Plan::Keep(None)
+            }
         }
-        (Err(error), _) => {
-            let error = nephele_kit::chain(&error);
-            warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");
+        _ => Plan::Put { object, replaces, is_held: is_paused },
+    }
+}
+
+fn warn_of(told: Result<(), CallError>, namespace: &str, name: &str) {
+    if let Err(error) = told {
+        let error = nephele_kit::chain(&error);
+        warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");
+    }
+}
+
+/// Removes the catalog of each SimulatedCloud from the cloud whose object is gone, with everything that belongs to it: what
+/// leaked, its clock, its costs, and what was found about its callers.
+pub(crate) async fn forget(context: Arc<Context>, gone: impl Stream<Item = Gone<SimulatedCloud>>) {
+    let mut gone = std::pin::pin!(gone);
+    while let Some(gone) = gone.next().await {
+        // The cache says whether it is there, and under which uid.
+        match gone {
+            Gone::Object(object) => {
+                drop(tell(&context, &object.namespace().unwrap_or_default(), &object.name_any()));
+            }
+            Gone::Any => {
+                let known: Vec<_> = context.catalogs.told.lock().keys().cloned().collect();
+                known.iter().for_each(|(namespace, name)| drop(tell(&context, namespace, name)));
+            }
         }
     }
-    found
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_api::cloud::v1alpha1::{SimulatedCloudSpec, SimulatedCloudStatus};
+
+    use super::*;
+
+    fn object(uid: &str, seed: &str) -> Arc<SimulatedCloud> {
+        let mut object = SimulatedCloud::new("north", SimulatedCloudSpec::default());
+        object.metadata.uid = Some(uid.into());
+        object.spec.seed = seed.into();
+        object.status = Some(SimulatedCloudStatus::default());
+        Arc::new(object)
+    }
+
+    fn paused(object: &Arc<SimulatedCloud>) -> Arc<SimulatedCloud> {
+        let mut object = SimulatedCloud::clone(object);
+        object.annotations_mut().insert("cluster.x-k8s.io/paused".into(), String::new());
+        Arc::new(object)
+    }
+
+    /// The plan in a word, with the seed of the SimulatedCloud that the cloud has then.
+    fn planned(found: Option<&Arc<SimulatedCloud>>, told: Option<(&Arc<SimulatedCloud>, bool)>) -> String {
+        let told = told.map(|(object, is_held)| Told { object: Arc::clone(object), is_held });
+        match plan(found, told.as_ref()) {
+            Plan::Keep(None) => "keep none".into(),
+            Plan::Keep(Some(object)) => format!("keep {}", object.spec.seed),
+            Plan::Put { object, replaces, is_held } => {
+                let (replaces, held) =
+                    (if replaces { "replace" } else { "put" }, if is_held { " held" } else { "" });
+                format!("{replaces} {}{held}", object.spec.seed)
+            }
+            Plan::Delete => "delete".into(),
+        }
+    }
+
+    #[test]
+    fn a_cloud_is_what_its_object_says_unless_that_is_paused() {
+        let (one, changed, other) = (object("1", "one"), object("1", "changed"), object("2", "other"));
+        let mut new = SimulatedCloud::clone(&paused(&one));
+        new.status = None;
+        let new = Arc::new(new);
+        for (found, told, expected) in [
+            (None, None, "keep none"),
+            (None, Some((&one, false)), "delete"),
+            (Some(&one), None, "put one"),
+            (Some(&one), Some((&one, false)), "keep one"),
+            (Some(&changed), Some((&one, false)), "put changed"),
+            // Another object has the name.
+            (Some(&other), Some((&one, false)), "replace other"),
+            // A pause: no change takes effect, and the first look afterwards catches up.
+            (Some(&paused(&changed)), Some((&one, false)), "keep one"),
+            (Some(&paused(&one)), None, "put one held"),
+            (Some(&one), Some((&paused(&one), true)), "put one"),
+            (Some(&new), None, "keep none"),
+            (Some(&new), Some((&other, false)), "delete"),
+        ] {
+            assert_eq!(planned(found, told), expected);
+        }
+    }
 }

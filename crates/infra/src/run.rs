@@ -260,6 +260,8 @@ pub fn run(
             &filter,
             cluster_concurrency,
         );
+        let gone = catalogs::forget(Arc::clone(&context), runner.gone());
+        let forget_clouds = when_woken(shutdown.clone().run_until_cancelled_owned(gone));
         let runner = wake_clouds(runner, &context);
         let for_clouds = Arc::clone(&context);
         let run_clouds = runner
@@ -279,7 +281,8 @@ pub fn run(
         let follow =
             future::join5(follow_clusters, follow_machines, follow_secrets, follow_claims, follow_clouds);
         let follow = future::join4(follow, follow_machine_pools, follow_pool_machines, follow_faults);
-        let follow = future::join4(follow, sweep_clusters, sweep_machines, forget_faults).map(|_| Ok(()));
+        let forget = future::join(forget_faults, forget_clouds);
+        let follow = future::join4(follow, sweep_clusters, sweep_machines, forget).map(|_| Ok(()));
         let run = future::try_join4(run_clusters, run_machines, run_machine_pools, follow);
         let run = future::try_join4(run, run_templates, run_clouds, run_faults);
         future::try_join(run, run_cluster_faults).await.map(drop)

@@ -269,7 +269,7 @@ impl<'de> DeserializeSeed<'de> for Field<'_> {
 
 impl Field<'_> {
     /// A scalar is the field if the path ends here.
-    fn scalar(mut self, text: impl ToString) -> Option<String> {
+    fn scalar(mut self, text: &(impl ToString + ?Sized)) -> Option<String> {
         self.0.next().is_none().then(|| text.to_string())
     }
 }
@@ -282,23 +282,23 @@ impl<'de> Visitor<'de> for Field<'_> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(self.scalar(value))
+        Ok(self.scalar(&value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(self.scalar(Number::from(value)))
+        Ok(self.scalar(&Number::from(value)))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(self.scalar(Number::from(value)))
+        Ok(self.scalar(&Number::from(value)))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Number::from_f64(value).and_then(|number| self.scalar(number)))
+        Ok(Number::from_f64(value).and_then(|number| self.scalar(&number)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(self.scalar(value))
+        Ok(self.scalar(&value))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {

@@ -65,6 +65,9 @@ pub(super) const ORPHAN: &str = "orphan";
 /// Namespaces that the real server creates at its start and that cannot be deleted.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// A change of an object.
+type Edit<'a, E> = Box<dyn FnOnce(Value) -> Result<Value, E> + 'a>;
+
 impl Store {
     /// Stores a new object. `value` is complete except for the fields that the server sets. A given `metadata.uid` or
     /// `creationTimestamp` is kept; clients may not set them. With an empty name in `key`, the name is generated from
@@ -142,7 +145,7 @@ impl Store {
         &self,
         key: &Key,
         edit: impl FnOnce(Value) -> Result<Value, E> + 'a,
-    ) -> Result<Box<dyn FnOnce(Value) -> Result<Value, E> + 'a>, E> {
+    ) -> Result<Edit<'a, E>, E> {
         let Some(current) = self.get(key).filter(|object| object.bytes.len() > LARGE_BYTES) else {
             return Ok(Box::new(edit));
         };

@@ -1,5 +1,5 @@
 //! `SimulatedCloud`: sends its catalog to the cloud, and reports whether it is valid and how many zones it has. It has
-//! no finalizer: the next reconcile that looks for a deleted SimulatedCloud removes its catalog from the cloud.
+//! no finalizer: `catalogs::forget` removes the catalog of one that is gone.
 
 pub(crate) mod api_limits;
 pub(crate) mod clock;
@@ -35,7 +35,16 @@ pub(crate) async fn reconcile(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
-    if paused(&*object, None).is_some() || is_being_restored(&object.metadata) {
+    if is_being_restored(&object.metadata) {
+        return Ok(Outcome::WaitingOn("restored"));
+    }
+    if let Some(message) = paused(&*object, None) {
+        let mut reported = SimulatedCloud::clone(&object);
+        reported.status = Some(report::paused(&*object, &message, context.now()));
+        // One that was paused before it began stays without a status, by which the next manager knows that.
+        if object.status.is_some() {
+            report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
+        }
         return Ok(Outcome::WaitingOn("unpaused"));
     }
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
@@ -108,6 +117,9 @@ struct Observed {
 
 fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
+    if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
+        report = report.not_paused();
+    }
     let Observed { usage, clock, leaked, leaked_load_balancers, cost, findings } = observed;
     let UsageObservation { machines, limits } = usage;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
