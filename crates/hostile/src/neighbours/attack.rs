@@ -171,7 +171,7 @@ impl Attack {
                     let manifests = "[".repeat(48 * 1024);
                     json!({"steps": [{"name": "a", "apply": {"manifests": manifests}}]})
                 })
-                .await
+                .await;
             }
             Self::TenantFaults => {
                 tenant(&whole, "Fault", |index| {
@@ -183,7 +183,7 @@ impl Attack {
                         ]},
                     })
                 })
-                .await
+                .await;
             }
             Self::TenantObjects => objects(&whole).await,
             Self::OpenConversions => {
@@ -204,7 +204,7 @@ impl Attack {
                 repeat(webhook, 2, "POST", path, JSON, body.into()).await;
             }
             Self::OpenStalledReviews => {
-                stall(webhook, "/convert", &[(12, 32 * MIB - 1), (80, 4 << 10)]).await
+                stall(webhook, "/convert", &[(12, 32 * MIB - 1), (80, 4 << 10)]).await;
             }
             Self::OpenHooks => {
                 let body = format!("{{\"x\":{}}}", dense(20 * MIB - 64));

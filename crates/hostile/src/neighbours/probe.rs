@@ -96,7 +96,7 @@ async fn once(
         _ => tokio::time::timeout(super::wire::ANSWER_MAX, server.connect(asked != HEALTH, None)).await??,
     };
     let (method, path, body) = match asked {
-        0 if round % 2 == 0 => ("GET", "/api/v1/namespaces/default".to_owned(), String::new()),
+        0 if round.is_multiple_of(2) => ("GET", "/api/v1/namespaces/default".to_owned(), String::new()),
         0 => {
             let path = "/api/v1/namespaces/default/configmaps".to_owned();
             let name = format!("probe-{round}-{}", jiff::Timestamp::now().as_nanosecond());

@@ -45,10 +45,7 @@ pub(super) fn check() -> anyhow::Result<()> {
     let mut found = BTreeSet::new();
     for path in files()? {
         let is_watching = |name: &&str| path.starts_with(&format!("crates/{name}/src/"));
-        if WATCHING.iter().any(|name| is_watching(&name))
-            && path.ends_with(".rs")
-            && !path.ends_with("tests.rs")
-        {
+        if WATCHING.iter().any(is_watching) && path.ends_with(".rs") && !path.ends_with("tests.rs") {
             found.extend(unfiltered(&read(&path)?).into_iter().map(|kind| (path.clone(), kind)));
         }
     }
