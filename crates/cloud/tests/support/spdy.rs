@@ -17,7 +17,12 @@ pub(crate) struct Forwarded {
 }
 
 /// Forwards one connection to a port of a pod of kube-system.
-pub(crate) async fn forward(mut http: Http, pod: &str, port: u16) -> Forwarded {
+pub(crate) async fn forward(http: Http, pod: &str, port: u16) -> Forwarded {
+    try_forward(http, pod, port).await.expect("the server answers")
+}
+
+/// As [`forward`]. None if the server has no place for the connection, and ends it when the request comes.
+pub(crate) async fn try_forward(mut http: Http, pod: &str, port: u16) -> Option<Forwarded> {
     let request = Request::post(format!("/api/v1/namespaces/kube-system/pods/{pod}/portforward"))
         .header("host", "127.0.0.1")
         .header("connection", "Upgrade")
@@ -25,7 +30,7 @@ pub(crate) async fn forward(mut http: Http, pod: &str, port: u16) -> Forwarded {
         .header("x-stream-protocol-version", "portforward.k8s.io")
         .body(Full::default())
         .unwrap();
-    let response = http.send(request).await.unwrap();
+    let response = http.send(request).await.ok()?;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     let io = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
     let (near, far) = duplex(64 * 1024);
@@ -35,7 +40,7 @@ pub(crate) async fn forward(mut http: Http, pod: &str, port: u16) -> Forwarded {
         let _ = sender.send(said);
         drop(http);
     });
-    Forwarded { stream: near, error }
+    Some(Forwarded { stream: near, error })
 }
 
 /// Opens the two streams and copies until either side is done. Header blocks are compressed without the dictionary,
