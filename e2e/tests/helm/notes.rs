@@ -1,11 +1,14 @@
 //! The commands that `helm install` prints, run by a shell as they are printed.
 
+use anyhow::Context as _;
 use nephele_e2e::{Look, shell::Shell, until, wait::LIMIT};
 
 use super::chart::{kubectl, notes};
 
 /// Indents commands in the notes.
 const INDENT: &str = "     ";
+/// What the notes say before the commands that are for later.
+const LATER: &str = "After the uninstallation";
 /// The cluster of the commands, with one control plane machine and one worker.
 const CLUSTER: &str = "demo";
 const NODES: usize = 2;
@@ -15,7 +18,8 @@ pub(crate) async fn create_and_reach_a_cluster() -> anyhow::Result<()> {
     let notes = notes().await?;
     let shell = Shell::new("notes")?;
     let (mut forward, mut reached) = (None, false);
-    for command in &commands(&notes) {
+    let (now, _) = notes.split_once(LATER).unwrap_or((&notes, ""));
+    for command in &commands(now) {
         if command.contains("port-forward") {
             forward = Some(shell.start(command)?);
         } else if command.contains("get nodes") {
@@ -33,6 +37,16 @@ pub(crate) async fn create_and_reach_a_cluster() -> anyhow::Result<()> {
     }
     assert!(forward.is_some() && reached, "the notes do not lead to a cluster:\n{notes}");
     kubectl(&["delete", "cluster", CLUSTER]).await.map(drop)
+}
+
+/// Runs the commands that the notes of a release that is uninstalled by now give for that time.
+pub(crate) async fn tidy_up(notes: &str) -> anyhow::Result<()> {
+    let (_, later) = notes.split_once(LATER).context("nothing is to be done after the uninstallation")?;
+    let shell = Shell::new("notes-later")?;
+    for command in &commands(later) {
+        shell.run(command).await?;
+    }
+    Ok(())
 }
 
 /// The commands of the notes, each on one line.

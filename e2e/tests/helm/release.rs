@@ -272,6 +272,7 @@ async fn an_extension_is_given_its_authority(management: &Management) -> anyhow:
 /// Uninstalls, and checks that only the objects that the chart's README names are left: definitions, until they are
 /// deleted too, and the manager's own objects, which are deleted with the namespace.
 async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
+    let notes = super::chart::notes().await?;
     helm("uninstall", &["--wait", "--timeout=2m"]).await?;
     let left = async || -> anyhow::Result<String> {
         let mut kinds = Vec::new();
@@ -291,6 +292,7 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
         Ok(Look::when(others.is_empty(), || others.join("\n")))
     })
     .await?;
+    notes::tidy_up(&notes).await?;
     for provider in ["infrastructure-in-memory", "ipam-in-cluster"] {
         let label = format!("cluster.x-k8s.io/provider={provider},{OF_RELEASE}");
         kubectl(&["delete", "customresourcedefinitions", "--wait", "-l", &label]).await?;
@@ -298,11 +300,7 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
     assert_eq!(left().await?, "");
     let made = kubectl(&["get", "secrets,leases", "--namespace", NAMESPACE, "-o=name"]).await?;
     let made: BTreeSet<_> = made.lines().collect();
-    let expected = [
-        "secret/nephele-webhook-certificate",
-        "lease.coordination.k8s.io/controller-leader-election-nephele",
-    ];
-    assert_eq!(made, expected.into());
+    assert_eq!(made, ["lease.coordination.k8s.io/controller-leader-election-nephele"].into());
     management.delete(kinds::NAMESPACE, "", NAMESPACE).await?;
     until("the namespace to be gone", LIMIT, async || {
         let found = management.find(kinds::NAMESPACE, "", NAMESPACE).await?;
