@@ -1,4 +1,4 @@
-//! The manager is killed in the middle of each scenario, which goes on and ends the same.
+//! The manager is killed in the middle of each scenario, which goes on and ends the same, unless a step `never` went unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,9 +41,17 @@ async fn scenarios_end_the_same_although_the_manager_is_killed_in_the_middle_of_
 }
 
 async fn run(scenario: String, scope: Scope) -> anyhow::Result<()> {
+    let (management, namespace) = (scope.management.clone(), scope.namespace.clone());
     match super::run(&scenario, scope).await {
-        // A manager that was killed is away for longer than a step `never` may go unseen, and the step says so.
-        Err(error) if format!("{error:#}").contains("nobody looked from") => Ok(()),
+        // A manager that was killed is away for longer than a step `never` may go unseen, and the step says so. Then, too,
+        // the Faults of the scenario are gone.
+        Err(error) if format!("{error:#}").contains("nobody looked from") => {
+            until("the Faults of the scenario to be gone", LIMIT, async || {
+                let left = management.names(kinds::FAULT, &namespace).await?;
+                Ok(Look::when(left.is_empty(), || format!("{left:?}")))
+            })
+            .await
+        }
         ended => ended.with_context(|| format!("the scenario {scenario}")),
     }
 }
