@@ -158,6 +158,9 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "budget.count can be at most 100, except with the effects fail, delay and lag" => {
             json!({"effect": {"freeze": {}}, "budget": {"count": 101}})
         }
+        "budget.skip can be at most 100, except with the effects fail, delay and lag" => {
+            json!({"effect": {"freeze": {}}, "budget": {"skip": 101}})
+        }
         "uniform.min must be at most uniform.max" => json!({"min": "1m", "max": "59s"}),
         "lognormal.median must be at most lognormal.p99" => json!({"median": "1h", "p99": "59m"}),
         "triangular.mode must be between triangular.min and triangular.max" => {

@@ -71,15 +71,30 @@ where
 {
     let client = client.clone();
     webhook.validate::<K, _, _>(path("validate", kind), move |request| {
-        let namespace = request.namespace.clone().filter(|_| kind.is_namespaced());
-        let name = request.name.clone();
-        let resource = ApiResource::erase::<K>(&());
-        let in_use = InUse { client: client.clone(), kind, resource, namespace, name };
+        let in_use = in_use(&client, kind, &request);
         async move {
-            check_names(kind, &request.name, request.namespace.as_deref())?;
+            check_names(kind, &in_use.name, request.namespace.as_deref())?;
             decide(kind, request, &in_use).await
         }
     })
+}
+
+/// The pool of a review, with its addresses. A review of a deletion of many objects has the name only in the object.
+fn in_use<K>(client: &Client, kind: PoolKind, request: &AdmissionRequest<K>) -> InUse
+where
+    K: Resource<DynamicType = ()>,
+{
+    let name = match &request.change {
+        Change::Create(_) => None,
+        Change::Update { old: pool, .. } | Change::Delete(pool) => pool.meta().name.clone(),
+    };
+    InUse {
+        client: client.clone(),
+        kind,
+        resource: ApiResource::erase::<K>(&()),
+        namespace: request.namespace.clone().filter(|_| kind.is_namespaced()),
+        name: name.unwrap_or_else(|| request.name.clone()),
+    }
 }
 
 /// Refuses a review with names that no API server sends. Anybody who reaches the port can send one, and the names become a
@@ -131,9 +146,11 @@ where
             Ok(warnings)
         }
         Change::Delete(pool) if may_go_in_use(pool.meta()) => Ok(Vec::new()),
-        Change::Delete(pool) => match in_use.any(pool.meta().uid.as_deref()).await.map_err(failed)? {
-            true => Err(Denial::bad_request(IN_USE)),
-            false => Ok(Vec::new()),
+        Change::Delete(pool) => match in_use.any(pool.meta().uid.as_deref()).await {
+            Ok(true) => Err(Denial::bad_request(IN_USE)),
+            // It may have gone since the API server read it: one that is being deleted goes with its finalizer.
+            Ok(false) | Err(LookError::OtherPool) => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
         },
     }
 }

@@ -62,15 +62,10 @@ where
         Ask::Delete(pool) => Change::Delete(read(pool)),
     };
     let namespace = kind.is_namespaced().then(|| NAMESPACE.to_owned());
-    let (resource, name) = (ApiResource::erase::<K>(&()), "pool".to_owned());
-    let in_use = InUse { client: api.client(), kind, resource, namespace: namespace.clone(), name };
-    let request = AdmissionRequest {
-        name: "pool".to_owned(),
-        namespace,
-        user: "alice".to_owned(),
-        dry_run: false,
-        change,
-    };
+    // As when a namespace is deleted: an API server does not name the object then.
+    let name = if matches!(change, Change::Delete(_)) { "" } else { "pool" }.to_owned();
+    let request = AdmissionRequest { name, namespace, user: "alice".to_owned(), dry_run: false, change };
+    let in_use = in_use(&api.client(), kind, &request);
     let answer = decide(kind, request, &in_use).await;
     answer.map_err(|denial| (denial.code(), denial.message().to_owned()))
 }
@@ -201,6 +196,20 @@ fn an_absent_or_zero_length_is_the_default() {
     let mut without_spec = json!({ "metadata": {} });
     fill_in_length(&mut without_spec);
     assert_eq!(without_spec.get("spec").unwrap_or(&Value::Null), &Value::Null);
+}
+
+/// An API server may ask again for the deletion of a pool that lost its finalizer meanwhile.
+#[tokio::test]
+async fn a_pool_that_is_gone_may_be_deleted() {
+    let (api, kind) = (ManagementApi::start(), PoolKind::InClusterIPPool);
+    use_address(&api, NAMESPACE, kind, "10.0.0.10", 24).await;
+    let gone = json!({ "metadata": { "name": "pool", "uid": "gone" }, "spec": {} });
+    let change = Change::Delete(serde_json::from_value::<InClusterIPPool>(gone).expect("a pool"));
+    let (name, namespace) = ("pool".to_owned(), Some(NAMESPACE.to_owned()));
+    let request = AdmissionRequest { name, namespace, user: String::new(), dry_run: false, change };
+    let in_use = in_use(&api.client(), kind, &request);
+    assert!(matches!(in_use.any(Some("gone")).await, Err(LookError::OtherPool)));
+    assert_eq!(decide(kind, request, &in_use).await.map_err(|denial| denial.code()), Ok(vec![]));
 }
 
 /// An unknown caller costs one request and learns nothing, whatever is in use.
