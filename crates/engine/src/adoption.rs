@@ -18,7 +18,7 @@ use crate::catalog::Hardware;
 use crate::engine::{Engine, reschedule};
 use crate::identity::{ResourceId, ResourceKind, StageName};
 use crate::operation::{CloudError, Event, Outcome};
-use crate::resource::{ResourceSpec, UpdateSpec};
+use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::setting::Settings;
 use crate::time::SimTime;
 
@@ -77,8 +77,16 @@ impl Engine {
             for (name, stage) in &former.load_balancers {
                 let load_balancer =
                     ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
+                let as_adopted = self.get(&load_balancer).and_then(Resource::as_adopted);
                 self.lead(now, &load_balancer, &id.name, stage, events);
+                // Its backend is a part of what is adopted.
+                if let Some((at, found)) = as_adopted.zip(self.resources.get_mut(&load_balancer)) {
+                    found.note_adoption(at);
+                }
             }
+        }
+        if !is_there && let Some(made) = self.resources.get_mut(id) {
+            made.note_adoption(now);
         }
         Ok(outcome)
     }
@@ -171,7 +179,7 @@ impl Loss {
                 "The rate of a SimulatedCloud has counted no calls: its whole burst is free, as after a minute without calls."
             }
             Self::PlacesInLine => {
-                "Machines that wait for room wait in the order in which the new manager looks at them."
+                "Machines that wait for room ask for it again, in the order in which the new manager looks at them."
             }
             Self::LastSecond => {
                 "Hits of a Fault and costs of the last second may be missing in a status: it is written once a second."

@@ -31,6 +31,8 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         unanswered,
         // It decides nothing.
         accepted: _,
+        // It decides only whether a read is a call.
+        adopted: _,
         progress,
     } = resource;
     write_spec(hash, spec);

@@ -185,8 +185,13 @@ impl Engine {
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Ok((false, Verdict::default()));
         };
+        let as_adopted = match &operation.request {
+            Request::Describe(id) => resources.get(id).and_then(Resource::as_adopted),
+            _ => None,
+        };
         let id = spec.catalog_id();
         let rate = (Catalogs { config, by_id: catalogs }).get(&id).and_then(|catalog| catalog.api.calls);
+        let rate = rate.filter(|_| as_adopted.is_none());
         if let Some(rate) = rate {
             let taken = calls.take(&id, rate, operation.at);
             taken.map_err(|retry_after| CloudError::Throttled { rate, retry_after })?;
@@ -204,7 +209,7 @@ impl Engine {
         let subject = Subject { spec, group };
         let setting = Settings { config, catalogs, seed, clocks }.of(spec);
         let (caller, at) = (operation.caller.as_str(), operation.at);
-        let call = Call { verb, caller, subject, can_leak, at, key: OnceCell::new() };
+        let call = Call { verb, caller, subject, can_leak, at, as_adopted, key: OnceCell::new() };
         Ok((rate.is_some(), faults.strike(&call, setting.seed)))
     }
 

@@ -368,6 +368,8 @@ pub(crate) struct Call<'a> {
     /// Whether its subject can leak: there is a bound on how many of a catalog are leaked.
     pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
+    /// When its subject was adopted, if it reads one to which nothing has happened since.
+    pub(crate) as_adopted: Option<SimTime>,
     /// See [`Call::key`].
     pub(crate) key: OnceCell<u64>,
 }
@@ -696,7 +698,9 @@ impl FaultState {
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
         let is_active = !self.paused && self.phase(call.at) == FaultPhase::Active;
         let may_count = is_active || !self.delayed.is_empty();
-        if !may_count || !self.is_about(call) {
+        // What was in force before a restart has met the reads before it.
+        let is_of_restart = call.as_adopted.is_some_and(|at| self.record.began <= at);
+        if !may_count || is_of_restart || !self.is_about(call) {
             return Answer::NotCounted;
         }
         if !self.delayed.is_empty()

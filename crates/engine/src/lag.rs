@@ -63,7 +63,8 @@ impl Engine {
     pub(crate) fn describe(&mut self, operation: &Operation, id: &ResourceId) -> Result<Outcome, CloudError> {
         let (now, caller) = (operation.at, operation.caller.as_str());
         let found = self.resources.get(id);
-        let since_creation = found.map(|found| {
+        // Whoever had it adopted has seen it.
+        let since_creation = found.filter(|found| found.as_adopted().is_none()).map(|found| {
             let catalog = self.catalogs().get(&found.spec.catalog_id());
             let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
             let left = lag.saturating_sub(now.since(found.created));

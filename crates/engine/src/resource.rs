@@ -239,8 +239,20 @@ pub struct Resource {
     /// When its creation was accepted, in the time of the cloud. None if an earlier process accepted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) accepted: Option<CloudTime>,
+    /// Its adoption. None if this process accepted its creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) adopted: Option<Adopted>,
     /// The progress of each stage of `spec.stages`, in that order.
     pub(crate) progress: Vec<Progress>,
+}
+
+/// The adoption of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Adopted {
+    /// When it was adopted.
+    pub(crate) at: SimTime,
+    /// Its generation then.
+    pub(crate) generation: u64,
 }
 
 /// The state of a stage and the number of earlier attempts.
@@ -314,6 +326,7 @@ impl Resource {
             creator: String::new(),
             unanswered: None,
             accepted: None,
+            adopted: None,
             progress,
         };
         resource.restore_instants(setting);
@@ -372,6 +385,17 @@ impl Resource {
     pub(crate) fn reached_stages(&self) -> Vec<StageName> {
         let reached = self.stages().filter(|(_, state)| matches!(state, StageState::Reached { .. }));
         reached.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// When it was adopted, if nothing has happened to it since. Then its creator knows of it what a read would show: a
+    /// new process asks several times for each resource, and a restart is no call.
+    pub(crate) fn as_adopted(&self) -> Option<SimTime> {
+        self.adopted.filter(|adopted| adopted.generation == self.generation).map(|adopted| adopted.at)
+    }
+
+    /// Notes that this is how it was adopted.
+    pub(crate) fn note_adoption(&mut self, at: SimTime) {
+        self.adopted = Some(Adopted { at, generation: self.generation });
     }
 
     /// The event of an adoption, with the stages that were reached.

@@ -337,7 +337,7 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
             panic!("a resource is an object");
         };
         // Who asked, how often it changed, and how long operations took.
-        for field in ["generation", "creator", "accepted"] {
+        for field in ["generation", "creator", "accepted", "adopted"] {
             fields.remove(field);
         }
         if let Some(deleting) = fields["deleting"].as_object_mut() {
@@ -430,12 +430,19 @@ proptest! {
             let outcome = after.apply(Operation { caller: "test".into(), request: request.clone(), at: stop });
             prop_assert_eq!(outcome, Outcome::AlreadyDone, "{:?}", request);
         }
+        // A new process reads everything, some of it several times.
+        for resource in before.resources() {
+            let request = Request::Describe(resource.spec.id.clone());
+            let outcome = after.apply(Operation { caller: "test".into(), request, at: stop });
+            prop_assert_eq!(outcome, Outcome::Accepted, "{:?}", resource.spec.id);
+        }
         for entry in after.journal().since(1) {
             let is_adoption = match &entry.record {
                 Record::Operation { operation, is_hit, faults, .. } => {
                     !is_hit && faults.is_empty() && matches!(
                         operation.request,
                         Request::Reserve { .. } | Request::Adopt { .. } | Request::PutFault { .. } | Request::PutCatalog { .. }
+                            | Request::Describe(_)
                     )
                 }
                 Record::Event(event) => matches!(

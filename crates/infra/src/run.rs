@@ -1,7 +1,7 @@
 //! Caches, controllers, and which changes trigger which reconcilers.
 
 use std::num::NonZeroU16;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future, future::BoxFuture, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -34,10 +34,11 @@ use crate::fault::{self, Faults};
 use crate::hooks::MachineHooks;
 use crate::known_machines::KnownMachines;
 use crate::offer::{Offers, cloud_name};
+use crate::reserve::Former;
 use crate::secret::AuthoritySecret;
 use crate::sweep::Scope;
 use crate::template::{self, Template};
-use crate::{catalogs, cluster, machine, machine_pool, reserve, simulated_cloud, sweep};
+use crate::{catalogs, cluster, machine, machine_pool, simulated_cloud, sweep};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -192,11 +193,19 @@ pub fn run(
         );
         let sweep_clusters = when_woken(shutdown.clone().run_until_cancelled_owned(sweep));
         let runner = wake_clusters(runner, &context);
-        let (for_clusters, store, reserved, filtered) =
-            (Arc::clone(&context), runner.store(), Once::new(), scope.filtered);
+        let machine_runner = Runner::new(
+            "inmemorymachine",
+            &services,
+            scoped(client.clone(), namespace),
+            &filter,
+            machine_concurrency,
+        );
+        let former = Arc::new(Former::new(runner.store(), machine_runner.store(), scope.filtered));
+        let (clusters_listed, machines_listed) = (runner.listed(), machine_runner.listed());
+        let (for_clusters, ports) = (Arc::clone(&context), Arc::clone(&former));
         let reconcile = move |object| {
             // By now the store has the whole first list.
-            reserved.call_once(|| reserve::endpoints(&for_clusters, &store, filtered));
+            ports.reserve_endpoints(&for_clusters);
             fault::put_all(&for_clusters);
             catalogs::tell_all(&for_clusters);
             cluster::reconcile(object, Arc::clone(&for_clusters))
@@ -204,19 +213,13 @@ pub fn run(
         let run_clusters =
             runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::Cluster));
 
-        let runner = Runner::new(
-            "inmemorymachine",
-            &services,
-            scoped(client.clone(), namespace),
-            &filter,
-            machine_concurrency,
-        );
+        let runner = machine_runner;
         let sweep = sweep::machines(Arc::clone(&context), scope, runner.store(), runner.gone());
         let sweep_machines = when_woken(shutdown.clone().run_until_cancelled_owned(sweep));
         let runner = wake_machines(runner, &context);
-        let (for_machines, store, reserved) = (Arc::clone(&context), runner.store(), Once::new());
+        let (for_machines, had) = (Arc::clone(&context), Arc::clone(&former));
         let reconcile = move |object| {
-            reserved.call_once(|| reserve::machines(&for_machines, &store));
+            had.reserve_machines(&for_machines);
             fault::put_all(&for_machines);
             catalogs::tell_all(&for_machines);
             machine::reconcile(object, Arc::clone(&for_machines))
@@ -262,11 +265,16 @@ pub fn run(
         );
         let gone = catalogs::forget(Arc::clone(&context), runner.gone());
         let forget_clouds = when_woken(shutdown.clone().run_until_cancelled_owned(gone));
-        let runner = wake_clouds(runner, &context);
+        let runner = wake_clouds(runner, &context).follows(clusters_listed).follows(machines_listed);
         let for_clouds = Arc::clone(&context);
-        let run_clouds = runner
-            .run(move |object| simulated_cloud::reconcile(object, Arc::clone(&for_clouds)), shutdown.clone())
-            .map(|result| result.map_err(Error::SimulatedCloud));
+        let reconcile = move |object| {
+            // Until then a cloud counts too little.
+            former.reserve_endpoints(&for_clouds);
+            former.reserve_machines(&for_clouds);
+            simulated_cloud::reconcile(object, Arc::clone(&for_clouds))
+        };
+        let run_clouds =
+            runner.run(reconcile, shutdown.clone()).map(|result| result.map_err(Error::SimulatedCloud));
         let runner =
             Runner::new("fault", &services, scoped(client.clone(), namespace), &filter, cluster_concurrency);
         let gone = fault::forget(Arc::clone(&context), runner.store(), runner.gone());
@@ -419,7 +427,7 @@ fn wake_clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner
             Changed::Everything => all(&store),
         })
     });
-    runner.reconcile_on(changed)
+    runner.reads(&context.clusters).reads(&context.machines).reconcile_on(changed)
 }
 
 /// Reconciles a Fault when it has hit something, when it may have spared a new machine, and when its time is over.

@@ -180,6 +180,14 @@ where
         self
     }
 
+    /// Delays the start of the controller until another one has its first list, because the reconcile function reads that
+    /// one's store.
+    #[must_use]
+    pub fn follows(mut self, listed: Listed) -> Self {
+        self.caches.push(async move { listed.wait().await }.boxed());
+        self
+    }
+
     /// Reconciles each object that the stream names.
     #[must_use]
     pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {

@@ -162,6 +162,8 @@ pub(crate) async fn mark(
     });
     if taints(node).iter().any(is_uninitialized) {
         let kept: Vec<_> = taints(node).iter().filter(|taint| !is_uninitialized(taint)).collect();
+        // Go leaves out an empty list.
+        let kept = (!kept.is_empty()).then_some(kept);
         patch["spec"] = json!({ "taints": kept });
     }
     Api::<Node>::all(client.clone())

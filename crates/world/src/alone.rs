@@ -7,7 +7,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use nephele_world::story::{Story, tell};
-use nephele_world::{Scenario, Summary, Violation, rewind, run};
+use nephele_world::{Scenario, Summary, Violation, restarts, rewind, run};
 
 /// The argument for a process that reads a scenario, runs it and writes the result.
 pub(crate) const ARGUMENT: &str = "--alone";
@@ -54,21 +54,40 @@ pub(crate) fn tell_story(seed: u64) -> anyhow::Result<()> {
     serde_json::to_writer(std::io::stdout(), &told).context("failed to write the story")
 }
 
-/// Lets a world go back to a checkpoint in another process. Returns what is not as it was.
-pub(crate) fn rewound_alone(seed: u64) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new(program).args(["--rewind", &seed.to_string()]).output();
-    let output = output.map_err(|error| error.to_string())?;
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| Err(format!("the process of the world ended with {}", output.status)))
+/// Something that a world of a seed does in a process of its own. Returns what is wrong with the world.
+#[derive(Clone, Copy)]
+pub(crate) struct Deed {
+    /// The argument of the other process.
+    pub(crate) argument: &'static str,
+    /// What worlds do, after their number.
+    pub(crate) done: &'static str,
+    /// The argument that does it for many seeds.
+    pub(crate) again: &'static str,
+    deed: fn(u64) -> Result<(), String>,
 }
 
-/// Lets a world go back to a checkpoint and writes the result, in the other process.
-pub(crate) fn rewind_once(seed: u64) -> anyhow::Result<()> {
-    nephele_seeded_process::seed(seed);
-    let outcome = thread::spawn(move || rewind(seed)).join();
-    let outcome = outcome.map_err(|_| anyhow::anyhow!("the world panicked"))?;
-    serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write the result")
+pub(crate) const REWIND: Deed =
+    Deed { argument: "--rewind", done: "went back to their checkpoints", again: "--rewinds", deed: rewind };
+pub(crate) const RESTART: Deed =
+    Deed { argument: "--restart", done: "outlasted their managers", again: "--restarts", deed: restarts };
+
+impl Deed {
+    /// Does it in another process.
+    pub(crate) fn alone(self, seed: u64) -> Result<(), String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let output = Command::new(program).args([self.argument, &seed.to_string()]).output();
+        let output = output.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| Err(format!("the process of the world ended with {}", output.status)))
+    }
+
+    /// Does it and writes the result, in the other process.
+    pub(crate) fn answer(self, seed: u64) -> anyhow::Result<()> {
+        nephele_seeded_process::seed(seed);
+        let outcome = thread::spawn(move || (self.deed)(seed)).join();
+        let outcome = outcome.map_err(|_| anyhow::anyhow!("the world panicked"))?;
+        serde_json::to_writer(std::io::stdout(), &outcome).context("failed to write the result")
+    }
 }
 
 /// Reads a scenario, runs it and writes the result, in the other process.

@@ -27,6 +27,7 @@ mod moves;
 mod neighbours;
 mod process;
 mod quiet;
+mod restarts;
 mod rewind;
 pub mod scenario;
 mod script;
@@ -39,6 +40,7 @@ mod world;
 
 pub use audit::Violation;
 pub use neighbours::neighbours;
+pub use restarts::restarts;
 pub use rewind::rewind;
 pub use scenario::{Scenario, Scope, Step};
 pub use shrink::shrink;

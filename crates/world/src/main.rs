@@ -4,7 +4,6 @@
 
 mod alone;
 mod leftovers;
-mod rewinds;
 mod seeds;
 mod slope;
 mod stories;
@@ -62,6 +61,12 @@ struct Args {
     /// Instead of worlds, let so many worlds go back to a checkpoint.
     #[arg(long, value_name = "TIMES")]
     rewinds: Option<u64>,
+    /// Instead of worlds, restart the manager of so many worlds while Faults are in force, and compare what is at rest.
+    #[arg(long, value_name = "TIMES")]
+    restarts: Option<u64>,
+    /// Restart the manager of a world of this seed, as each of those processes does.
+    #[arg(long, value_name = "SEED", hide = true)]
+    restart: Option<u64>,
     /// Let a world of this seed go back to a checkpoint, as each of those processes does.
     #[arg(long, value_name = "SEED", hide = true)]
     rewind: Option<u64>,
@@ -90,12 +95,16 @@ fn main() -> anyhow::Result<ExitCode> {
         alone::tell_story(seed)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(seed) = args.rewind {
-        alone::rewind_once(seed)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(times) = args.rewinds {
-        return Ok(rewinds::run(times, args.from, args.jobs));
+    for (deed, seed, times) in
+        [(alone::REWIND, args.rewind, args.rewinds), (alone::RESTART, args.restart, args.restarts)]
+    {
+        if let Some(seed) = seed {
+            deed.answer(seed)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(times) = times {
+            return Ok(seeds::all(deed, times, args.from, args.jobs));
+        }
     }
     if let Some(times) = args.stories {
         return stories::compare(times, args.from, args.jobs);

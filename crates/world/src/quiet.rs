@@ -1,4 +1,4 @@
-//! A world with one manager and no trouble.
+//! A world without trouble, with one manager at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,12 @@ pub(crate) struct Quiet {
     pub(crate) planned: PlannedClusters,
     /// The way to workload clusters.
     pub(crate) hub: Hub,
+    clock: WorldClock,
+    settings: Settings,
     standin: CancellationToken,
-    manager: Process,
+    /// The managers that run, the one that leads first.
+    managers: Vec<Process>,
+    started: u32,
 }
 
 impl Quiet {
@@ -42,9 +46,6 @@ impl Quiet {
         let hub = Hub::default();
         let standin = CancellationToken::new();
         play_cluster_api(&api, &planned, &hub, &clock, standin.clone());
-        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
-        let connection =
-            Connection::new(api.server().clone(), 0, "manager".to_owned(), conditions, Arc::new(|_| {}));
         let settings = Settings {
             scope: Scope::All,
             shares_ports: false,
@@ -52,19 +53,52 @@ impl Quiet {
             disk: keeps_state.then(MemoryDisk::default),
             lease: Some(lease),
         };
-        let manager = Process::start(connection, "manager".to_owned(), &clock, settings);
-        hub.set(std::iter::once(manager.network.clone()));
-        Self { api, planned, hub, standin, manager }
+        let managers = Vec::new();
+        let mut world = Self { api, planned, hub, clock, settings, standin, managers, started: 0 };
+        world.start_manager();
+        world
+    }
+
+    /// Starts a manager, which leads once no other one does.
+    pub(crate) fn start_manager(&mut self) {
+        self.started += 1;
+        let identity = match self.started {
+            1 => "manager".to_owned(),
+            number => format!("manager-{number}"),
+        };
+        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
+        let server = self.api.server().clone();
+        let connection = Connection::new(server, 0, identity.clone(), conditions, Arc::new(|_| {}));
+        self.managers.push(Process::start(connection, identity, &self.clock, self.settings.clone()));
+        self.show_managers();
+    }
+
+    /// Ends the manager that leads: in an orderly way, or as a crash does.
+    pub(crate) async fn end_manager(&mut self, crashes: bool) {
+        let manager = self.managers.remove(0);
+        self.show_managers();
+        if crashes { manager.kill().await } else { manager.stop().await }
+    }
+
+    fn show_managers(&self) {
+        self.hub.set(self.managers.iter().map(|manager| manager.network.clone()));
     }
 
     /// The routes of the manager's cloud.
     pub(crate) fn routes(&self) -> Router {
-        self.manager.routes.clone()
+        self.managers[0].routes.clone()
+    }
+
+    /// The name of the manager that leads, or comes next.
+    pub(crate) fn manager(&self) -> Option<&str> {
+        self.managers.first().map(|manager| manager.identity.as_str())
     }
 
     /// Stops the manager and the stand-in.
-    pub(crate) async fn stop(self) {
-        self.manager.stop().await;
+    pub(crate) async fn stop(mut self) {
+        while !self.managers.is_empty() {
+            self.end_manager(false).await;
+        }
         self.standin.cancel();
     }
 }

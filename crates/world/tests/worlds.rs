@@ -1,6 +1,6 @@
 //! Some worlds on every change; `cargo xtask worlds` runs thousands.
 
-use nephele_world::{Scenario, neighbours, rewind, run};
+use nephele_world::{Scenario, neighbours, restarts, rewind, run};
 
 /// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
@@ -20,6 +20,15 @@ fn a_world_goes_back_to_a_checkpoint() {
     for seed in 0..SEEDS {
         if let Err(difference) = rewind(seed) {
             panic!("seed {seed}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn what_is_at_rest_stays_as_it_is_when_another_manager_takes_over() {
+    for seed in 0..SEEDS {
+        if let Err(changed) = restarts(seed) {
+            panic!("seed {seed}: {changed}");
         }
     }
 }

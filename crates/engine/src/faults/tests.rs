@@ -172,7 +172,8 @@ proptest! {
                 }
                 Step::Call(verb, can_leak, spec, group) => {
                     let subject = Subject { spec: &spec, group: group.as_ref() };
-                    let call = Call { verb, caller: "test", subject, can_leak, at, key: OnceCell::new() };
+                    let (as_adopted, key) = (None, OnceCell::new());
+                    let call = Call { verb, caller: "test", subject, can_leak, at, as_adopted, key };
                     prop_assert_eq!(faults.strike(&call, &seed), walk.strike(&call, &seed));
                 }
                 Step::Decide(spec, group) => {

@@ -114,12 +114,7 @@ pub(super) async fn provide(
 /// Creates the cluster and reads the endpoint of its load balancer from the cloud.
 fn make(context: &Context, wanted: &Wanted) -> Result<Endpoint, ClusterError> {
     let id = &wanted.spec.id;
-    let is_restored = context.cloud.expects_load_balancer(id);
-    let endpoint = context.cloud.ensure_cluster(wanted.spec.clone())?;
-    // A restart is not a call.
-    if is_restored {
-        return Ok(endpoint);
-    }
+    context.cloud.ensure_cluster(wanted.spec.clone())?;
     let described = context.cloud.describe_load_balancer(id)?;
     // The load balancer was deleted between the two calls.
     described.map(|balancer| balancer.endpoint).ok_or_else(|| ClusterError::Unknown(id.clone()))

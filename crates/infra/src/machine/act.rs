@@ -122,13 +122,8 @@ pub(super) async fn provide(
     let (id, role) = (spec.id.clone(), spec.role);
     // A machine may be of another cloud than its cluster, when the cluster has moved.
     catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
-    let is_restored = spec.started_at.is_some() && context.cloud.observe_machine(&id).is_none();
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
-    let observed = made.and_then(|()| match is_restored {
-        // A restart is not a call.
-        true => Ok(context.cloud.observe_machine(&id)),
-        false => context.cloud.describe_machine(&id),
-    });
+    let observed = made.and_then(|()| context.cloud.describe_machine(&id));
     let mut named = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
