@@ -81,8 +81,9 @@ pub(crate) async fn reconcile(
 /// look for them, lists all of them.
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name));
-    let balancers = load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name));
+    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name), &name);
+    let balancers =
+        load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name), &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
     let nothing_leaked = instances.is_empty() && balancers.is_empty();
     if object.spec.leaked_instances != "Delete" || nothing_leaked || !are_listed {
@@ -124,8 +125,9 @@ fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> Simula
     let UsageObservation { machines, limits } = usage;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
     report.status.findings = findings::status(&findings);
-    report.status.leaked_instances = leaked::to_api(leaked);
-    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
+    let name = object.name_any();
+    report.status.leaked_instances = leaked::to_api(leaked, &name);
+    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, &name);
     let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
     report.status.leaked = Some(number(leaked as u64));
     report.status.clock = clock.map(clock::status);

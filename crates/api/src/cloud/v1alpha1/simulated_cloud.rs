@@ -445,6 +445,10 @@ pub struct LeakedInstance {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub fault: String,
+    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub cloud: String,
 }
 
 /// A leaked load balancer.
@@ -469,6 +473,10 @@ pub struct LeakedLoadBalancer {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub fault: String,
+    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub cloud: String,
 }
 
 /// How much of a quota or stock is used.
