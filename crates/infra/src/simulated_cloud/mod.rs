@@ -31,7 +31,7 @@ pub(crate) async fn reconcile(
     object: Arc<SimulatedCloud>,
     context: Arc<Context>,
 ) -> Result<Outcome, StatusError> {
-    catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
+    let in_force = catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
@@ -40,7 +40,9 @@ pub(crate) async fn reconcile(
     }
     if let Some(message) = paused(&*object, None) {
         let mut reported = SimulatedCloud::clone(&object);
-        reported.status = Some(report::paused(&*object, &message, context.now()));
+        let mut status = report::paused(&*object, &message, context.now());
+        status.paused_spec = in_force.map(|object| object.spec.clone());
+        reported.status = Some(status);
         // One that was paused before it began stays without a status, by which the next manager knows that.
         if object.status.is_some() {
             report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
@@ -121,6 +123,7 @@ fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> Simula
     if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
         report = report.not_paused();
     }
+    report.status.paused_spec = None;
     let Observed { usage, clock, leaked, leaked_load_balancers, cost, findings } = observed;
     let UsageObservation { machines, limits } = usage;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
@@ -221,6 +224,7 @@ mod tests {
             leaked_load_balancers: vec![],
             cost: None,
             findings: vec![],
+            paused_spec: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
         let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);

@@ -344,6 +344,10 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = CALLERS.len()))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
     pub findings: Vec<CallerFindings>,
+    /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::kept_spec")]
+    pub paused_spec: Option<SimulatedCloudSpec>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
