@@ -30,6 +30,8 @@ pub use http::{
     ApiServer, Authentication, PortForward, RequestInfo, RequestObserver, Settings, UserInfo, Version,
 };
 pub use registry::{PrinterColumn, Registry, ResourceType};
+#[cfg(debug_assertions)]
+pub use store::objects_parsed;
 pub use store::{
     Change, ChangeKind, DeleteOptions, Deletion, Expired, Fault, GroupResource, Journal, Kept, Key, Listed,
     Object, Part, Propagation, Recorded, RestoreError, Store, StoreError, StoreOptions, Unkept,

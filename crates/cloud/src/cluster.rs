@@ -638,9 +638,7 @@ impl Cluster {
 
     /// Removes the objects of a machine: its Node, its Lease and all pods on it.
     fn remove_objects(&self, name: &str) {
-        let pods = self.served.store.list(&GroupResource::new("", "pods"), None).objects;
-        let on_node = pods.into_iter().filter(|pod| pod.value()["spec"]["nodeName"] == *name);
-        let mut keys: Vec<Key> = on_node.map(|pod| Key::new("", "pods", &pod.namespace, &pod.name)).collect();
+        let mut keys = self.served.store.pods_on(name);
         keys.push(lease_key(name));
         keys.push(Key::new("", "nodes", "", name));
         for key in keys {
@@ -804,7 +802,7 @@ impl Cluster {
     }
 
     fn count_nodes(&self) {
-        let nodes = self.served.store.list(&GroupResource::new("", "nodes"), None).objects.len();
+        let nodes = self.served.store.count(&GroupResource::new("", "nodes"));
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
@@ -1039,6 +1037,30 @@ pub(crate) mod tests {
         assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["b"]), None), "one of two is no quorum");
         cluster.on_gone("a");
         assert_eq!(etcd(&cluster), (names(&["b"]), names(&["b"]), Some("b".into())));
+    }
+
+    /// A large cluster that is deleted would read each pod for each of its machines.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn machine_goes_without_a_look_at_the_pods_of_others() {
+        let objects_read = |pods: usize| {
+            let cluster = cluster();
+            cluster.admit(control_plane(&cluster, "a"));
+            cluster.on_stage("a", Stage::Node, Timestamp::UNIX_EPOCH);
+            for number in 0..pods {
+                let key = Key::new("", "pods", "default", &format!("p{number}"));
+                let node = if number < 3 { "a".to_owned() } else { format!("n{number}") };
+                let pod = serde_json::json!({"spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+                cluster.served.store.create(Timestamp::UNIX_EPOCH, &key, pod).expect("a pod");
+            }
+            let before = nephele_apiserver::objects_parsed();
+            cluster.on_stopping("a");
+            cluster.on_gone("a");
+            let pods_left = cluster.served.store.count(&GroupResource::new("", "pods"));
+            assert_eq!(pods_left, pods - 3);
+            nephele_apiserver::objects_parsed() - before
+        };
+        assert_eq!(objects_read(400), objects_read(100));
     }
 
     #[test]

@@ -18,12 +18,16 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
-use crate::fault::{Decided, FaultState, Subject};
+use crate::fault::{Decided, FaultState, Matches, Subject};
 use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Due, Progress, Resource, ResourceSpec, StageState};
 use crate::setting::{Setting, Settings};
+use crate::steps::count_step;
 use crate::time::SimTime;
+
+/// How many names of instances are looked up in each group. Where a fault has more, it costs less to look at all.
+const NAMES_MAX: usize = 10;
 
 /// What is wrong with a resource until it is healed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,30 +180,63 @@ impl Engine {
     /// Lets a fault that is new or was changed decide about all resources of its account.
     pub(crate) fn afflict_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
         let Some(state) = self.faults.get(fault) else { return Vec::new() };
-        let first = ResourceId::first(&fault.account, "", ResourceKind::Instance);
-        let resources = self.resources.range(first..).map(|(_, resource)| resource);
-        let resources = resources.take_while(|resource| resource.spec.id.account == fault.account);
-        // The resources of a group come one after the other.
-        let mut last: Option<(&str, Option<&BTreeMap<String, String>>)> = None;
-        let has_to_decide = resources.filter(|resource| {
-            let spec = &resource.spec;
-            let group = match last {
-                Some((name, labels)) if name == spec.id.group => labels,
-                _ => {
-                    let found = load_balancer_of(&self.resources, &spec.id.account, &spec.id.group);
-                    found.map(|found| &found.spec.labels)
-                }
-            };
-            last = Some((&spec.id.group, group));
-            state.can_afflict(&Subject { spec, group })
-                || resource.afflictions.contains_key(&fault.name)
-                || state.knows(&spec.id)
-        });
+        // Some of them it may not match any more.
+        let known = state.known().filter_map(|id| self.resources.get_key_value(id));
+        let resources: BTreeMap<_, _> = known.chain(self.matched(state)).collect();
         let mut events = Vec::new();
-        for id in in_order(has_to_decide) {
+        for id in in_order(resources.values().copied()) {
             events.extend(self.decide(at, fault, &id, false));
         }
         events
+    }
+
+    /// The resources of its account that a fault matches and that can have its affliction.
+    ///
+    /// Looks at the groups of the account, and at nothing in a group whose labels do not fit; where the fault names few
+    /// instances, at nothing else than these. Other fields are compared for each resource: an index for each of them would have
+    /// to be kept for every resource, and Faults are put seldom.
+    fn matched<'a>(&'a self, state: &'a FaultState) -> Vec<(&'a ResourceId, &'a Resource)> {
+        let Some(kind) = state.affliction().map(|affliction| affliction.of) else { return Vec::new() };
+        let (account, Matches { names, group: selector, .. }) = (&state.id.account, &state.fault.matches);
+        let names_few = kind == ResourceKind::Instance && (1..=NAMES_MAX).contains(&names.len());
+        let mut matched = Vec::new();
+        for (group, labels) in self.groups(account) {
+            if !selector.fits(labels.unwrap_or(&BTreeMap::new())) {
+                continue;
+            }
+            let fits = |(_, resource): &(_, &Resource)| {
+                state.can_afflict(&Subject { spec: &resource.spec, group: labels })
+            };
+            if names_few {
+                let ids = names.iter().map(|name| ResourceId::instance(account, group, name));
+                matched.extend(ids.filter_map(|id| self.resources.get_key_value(&id)).filter(fits));
+            } else {
+                let first = ResourceId::first(account, group, kind);
+                let all = self.resources.range(first..).inspect(|_| count_step());
+                let is_here =
+                    |id: &ResourceId| id.account == *account && id.group == group && id.kind == kind;
+                matched.extend(all.take_while(|(id, _)| is_here(id)).filter(fits));
+            }
+        }
+        matched
+    }
+
+    /// The groups of an account that have resources, in order, each with the labels of its load balancer.
+    fn groups<'a>(
+        &'a self,
+        account: &'a str,
+    ) -> impl Iterator<Item = (&'a str, Option<&'a BTreeMap<String, String>>)> + 'a {
+        let from = move |group: &str| {
+            let first = ResourceId::first(account, group, ResourceKind::Instance);
+            let (id, _) = self.resources.range(first..).next()?;
+            (id.account == account).then_some(id.group.as_str())
+        };
+        // The next name after that of a group.
+        let groups = std::iter::successors(from(""), move |group| from(&format!("{group}\0")));
+        groups.map(move |group| {
+            let found = load_balancer_of(&self.resources, account, group);
+            (group, found.map(|found| &found.spec.labels))
+        })
     }
 
     /// Heals what a fault has hit that has no effect any more.

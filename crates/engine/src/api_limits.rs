@@ -73,6 +73,8 @@ impl Calls {
             self.busy_until = busy_until.saturating_add(interval);
             return Ok(());
         }
+        // Otherwise it would be as far ahead at each call, and refuse all of them until the clock is where it was.
+        self.busy_until = busy_until;
         let latest = now.saturating_add(u64::try_from(RETRY_MAX.as_micros()).unwrap_or(u64::MAX));
         let free = busy_until - tolerance;
         let known = Some(self.last_slot).filter(|slot| *slot <= latest).unwrap_or_default();
@@ -152,6 +154,27 @@ mod tests {
     }
 
     proptest! {
+        /// Nobody waits longer than the longest time that a caller is told, wherever the wall clock was before.
+        #[test]
+        fn a_clock_that_is_set_back_keeps_nobody_waiting(
+            per_second in 1_u32..1000,
+            burst in 1_u32..50,
+            calls_before in 1_usize..300,
+            back in 0_u64..10_000_000,
+        ) {
+            let rate = CallRate { per_second, burst };
+            let mut calls = Calls::default();
+            for _ in 0..calls_before {
+                let _ = calls.take(rate, at(back));
+            }
+            // As a caller does: it waits as long as it is told, and asks again.
+            let mut now = 0;
+            while let Err(told) = calls.take(rate, at(now)) {
+                now += u64::try_from(told.as_millis()).expect("a minute at most");
+                prop_assert!(now <= 60_000, "{now} ms later it is still refused");
+            }
+        }
+
         /// Whatever the callers do, no more calls pass in any span of time than the rate and the burst allow, and a
         /// caller that waits as long as it was told, with nobody else calling, is served.
         #[test]

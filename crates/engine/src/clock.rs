@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Engine, reschedule};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::resource::Resource;
+use crate::steps::count_step;
 use crate::time::SimTime;
 
 /// An instant in the time of a cloud: microseconds, which is a thousandth of the engine's unit, because the clock of a
@@ -265,7 +266,7 @@ impl Engine {
         let Some(clock) = self.clocks.get_mut(id).filter(|clock| clock.steps > 0) else { return };
         let time = clock.time;
         clock.steps -= 1;
-        let all = self.resources.range(first_of_account(id)..);
+        let all = self.resources.range(first_of_account(id)..).inspect(|_| count_step());
         let all = all.take_while(|(other, _)| other.account == id.account).map(|(_, resource)| resource);
         let ours = all.filter(|resource| resource.is_of(id));
         let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
@@ -291,6 +292,7 @@ impl Engine {
         for (_, resource) in
             self.resources.range_mut(first..).take_while(|(other, _)| other.account == id.account)
         {
+            count_step();
             if resource.is_of(id) {
                 let before = resource.next_deadline();
                 change(resource);

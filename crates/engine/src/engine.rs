@@ -23,6 +23,7 @@ use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;
 use crate::setting::Settings;
+use crate::steps::count_step;
 use crate::time::SimTime;
 use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
@@ -406,14 +407,14 @@ impl Engine {
 
     /// All resources, by name.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
-        self.resources.values()
+        self.resources.values().inspect(|_| count_step())
     }
 
     /// The resources of a group, ordered by kind and name.
     pub fn group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Resource> {
         let first = ResourceId::first(&group.account, &group.name, ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
-        resources.take_while(|resource| {
+        resources.inspect(|_| count_step()).take_while(|resource| {
             resource.spec.id.account == group.account && resource.spec.id.group == group.name
         })
     }

@@ -27,6 +27,7 @@ use crate::resource::ResourceSpec;
 use crate::schedule::{Schedule, Window};
 use crate::seed::{Decision, Seed};
 use crate::selector::Selector;
+use crate::steps::count_step;
 use crate::time::SimTime;
 
 /// A rule that makes operations of its account fail or wait, or afflicts its resources.
@@ -506,6 +507,7 @@ impl FaultState {
 
     /// The change of a resource that it hides from reads now.
     pub(crate) fn hides(&self, id: &ResourceId, now: SimTime) -> Option<&Hidden> {
+        count_step();
         self.hidden.get(id).filter(|hidden| !hidden.is_over(now) && self.is_in_force(now))
     }
 
@@ -651,6 +653,7 @@ impl FaultState {
 
     /// Whether it keeps something about a resource.
     pub(crate) fn knows(&self, id: &ResourceId) -> bool {
+        count_step();
         self.afflicted.contains(id)
             || self.spared.contains(id)
             || self.skipped.contains(id)
@@ -670,14 +673,20 @@ impl FaultState {
         self.skipped.remove(id);
     }
 
-    /// Forgets the calls about a resource that is gone. Returns whether there were any.
-    pub(crate) fn forget_calls(&mut self, keys: &[u64]) -> bool {
-        let before = (self.attempts.len(), self.delayed.len());
-        for key in keys {
-            self.attempts.remove(key);
-            self.delayed.remove(key);
-        }
-        before != (self.attempts.len(), self.delayed.len())
+    /// The keys of the calls of which it remembers something. One may appear more than once.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = u64> {
+        self.attempts.keys().chain(self.delayed.keys()).copied()
+    }
+
+    /// Whether it remembers something of a call.
+    pub(crate) fn remembers(&self, key: u64) -> bool {
+        self.attempts.contains_key(&key) || self.delayed.contains_key(&key)
+    }
+
+    /// Forgets a call about a resource that is gone.
+    pub(crate) fn forget_call(&mut self, key: u64) {
+        self.attempts.remove(&key);
+        self.delayed.remove(&key);
     }
 
     /// When its notice to a resource is over, if it has given one.
@@ -696,6 +705,7 @@ impl FaultState {
 
     /// Decides about a call.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
+        count_step();
         let is_active = !self.paused && self.phase(call.at) == FaultPhase::Active;
         let may_count = is_active || !self.delayed.is_empty();
         // What was in force before a restart has met the reads before it.

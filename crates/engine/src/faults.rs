@@ -58,8 +58,8 @@ struct OfAccount {
     knowing: BTreeMap<ResourceId, BTreeSet<Arc<str>>>,
     /// Which of them can hide changes from reads. There are few.
     hiding: BTreeSet<Arc<str>>,
-    /// Which of them count calls.
-    counting: BTreeSet<Arc<str>>,
+    /// Which of them remember something of a call, by its key.
+    calling: BTreeMap<u64, BTreeSet<Arc<str>>>,
 }
 
 impl Faults {
@@ -212,11 +212,13 @@ impl Faults {
         for name in knowing.into_iter().flatten() {
             faults.by_name.get_mut(&name).expect("a fault is removed with what it knows").forget(id);
         }
-        if !faults.counting.is_empty() {
-            let keys = Verb::ALL.map(|verb| call_key(verb, id));
-            for name in &faults.counting {
-                let state = faults.by_name.get_mut(name).expect("a fault is removed with its name");
-                was_known |= state.forget_calls(&keys);
+        if !faults.calling.is_empty() {
+            for key in Verb::ALL.map(|verb| call_key(verb, id)) {
+                for name in faults.calling.remove(&key).into_iter().flatten() {
+                    let state = faults.by_name.get_mut(&name).expect("a fault is removed with its calls");
+                    state.forget_call(key);
+                    was_known = true;
+                }
             }
         }
         was_known
@@ -281,13 +283,15 @@ impl Faults {
     /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
         let mut verdict = Verdict::default();
-        let Some(OfAccount { by_name, index, .. }) = self.by_account.get_mut(&call.subject.spec.id.account)
-        else {
-            return verdict;
-        };
+        let account = self.by_account.get_mut(&call.subject.spec.id.account);
+        let Some(OfAccount { by_name, index, calling, .. }) = account else { return verdict };
         for name in index.candidates(Asked::Call(call.verb), &call.subject) {
             let state = by_name.get_mut(name).expect("a fault is removed from the index");
-            verdict.hit = match state.strike(call, seed) {
+            let answer = state.strike(call, seed);
+            if let Some(key) = call.key.get() {
+                note_call(calling, *key, name, state.remembers(*key));
+            }
+            verdict.hit = match answer {
                 Answer::NotCounted => continue,
                 Answer::Passes => None,
                 Answer::Hits(strike) => Some(strike),
@@ -309,8 +313,8 @@ impl OfAccount {
         if matches!(state.fault.effect, Effect::Lag(_)) {
             self.hiding.insert(Arc::clone(&name));
         }
-        if !matches!(state.fault.effect, Effect::Afflict(_)) {
-            self.counting.insert(Arc::clone(&name));
+        for key in state.calls() {
+            note_call(&mut self.calling, key, &name, true);
         }
         for id in state.known() {
             self.knowing.entry(id.clone()).or_default().insert(Arc::clone(&name));
@@ -322,7 +326,9 @@ impl OfAccount {
         let state = self.by_name.remove(name)?;
         self.index.remove(name, &state.fault);
         self.hiding.remove(name);
-        self.counting.remove(name);
+        for key in state.calls() {
+            note_call(&mut self.calling, key, &state.id.name.as_str().into(), false);
+        }
         state.known().for_each(|id| self.no_longer_knows(name, id));
         Some(state)
     }
@@ -345,6 +351,18 @@ impl OfAccount {
         names.remove(name);
         if names.is_empty() {
             self.knowing.remove(id);
+        }
+    }
+}
+
+/// Notes whether a fault remembers something of a call.
+fn note_call(calling: &mut BTreeMap<u64, BTreeSet<Arc<str>>>, key: u64, name: &Arc<str>, remembers: bool) {
+    if remembers {
+        calling.entry(key).or_default().insert(Arc::clone(name));
+    } else if let Some(names) = calling.get_mut(&key) {
+        names.remove(name);
+        if names.is_empty() {
+            calling.remove(&key);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Names and kinds of the resources of the cloud.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::steps::count_step;
 
 /// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,7 +54,8 @@ pub struct GroupId {
 }
 
 /// The name of a resource, unique in the cloud.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Eq, Hash, Serialize, Deserialize)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "it is equal as with a derived `PartialEq`")]
 pub struct ResourceId {
     /// The account that owns the resource. For Cluster API, a namespace.
     pub account: String,
@@ -64,6 +68,12 @@ pub struct ResourceId {
 }
 
 impl ResourceId {
+    /// What it is ordered by, in the order of its fields.
+    fn parts(&self) -> (&str, &str, ResourceKind, &str) {
+        let Self { account, group, kind, name } = self;
+        (account, group, *kind, name)
+    }
+
     /// An instance of a group.
     pub(crate) fn instance(account: &str, group: &str, name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::first(account, group, ResourceKind::Instance) }
@@ -86,6 +96,33 @@ impl ResourceId {
     pub fn fault(account: impl Into<String>, name: impl Into<String>) -> Self {
         let (account, name) = (account.into(), name.into());
         Self { account, group: String::new(), kind: ResourceKind::Fault, name }
+    }
+}
+
+impl Clone for ResourceId {
+    fn clone(&self) -> Self {
+        count_step();
+        let Self { account, group, kind, name } = self;
+        Self { account: account.clone(), group: group.clone(), kind: *kind, name: name.clone() }
+    }
+}
+
+impl PartialEq for ResourceId {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl PartialOrd for ResourceId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ResourceId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        count_step();
+        self.parts().cmp(&other.parts())
     }
 }
 

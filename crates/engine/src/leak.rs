@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::identity::{Endpoint, GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::Resource;
+use crate::steps::count_step;
 use crate::time::SimTime;
 use crate::usage::Footprint;
 
@@ -91,13 +92,13 @@ impl Engine {
 
     /// All leaked instances and load balancers.
     pub fn all_leaked(&self) -> impl Iterator<Item = &Leaked> {
-        self.leaks.values()
+        self.leaks.values().inspect(|_| count_step())
     }
 
     fn leaked_of_account<'a>(&'a self, account: &'a str) -> impl Iterator<Item = &'a Leaked> {
         let first = (ResourceId::first(account, "", ResourceKind::Instance), SimTime::default());
         let leaks = self.leaks.range(first..).map(|(_, leaked)| leaked);
-        leaks.take_while(move |leaked| leaked.id.account == account)
+        leaks.inspect(|_| count_step()).take_while(move |leaked| leaked.id.account == account)
     }
 
     /// Whether one more resource of this kind of a catalog can leak.

@@ -65,6 +65,7 @@ mod seed;
 mod selector;
 mod setting;
 mod state;
+mod steps;
 mod time;
 mod usage;
 
@@ -95,5 +96,7 @@ pub use schedule::{Schedule, Window};
 pub use seed::Seed;
 pub use selector::{Requirement, Selector};
 pub use state::{NamedCatalog, Reserved, State, StateError};
+#[cfg(debug_assertions)]
+pub use steps::steps;
 pub use time::SimTime;
 pub use usage::{Footprint, RoomUsage};

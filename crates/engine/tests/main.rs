@@ -7,6 +7,8 @@ mod cloud;
 mod costs;
 mod duplicates;
 mod faults;
+#[cfg(debug_assertions)]
+mod growth;
 mod lags;
 mod latencies;
 mod leaks;

@@ -366,7 +366,8 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
     engine.resources().map(standing).collect()
 }
 
-/// A resource has an affliction if and only if its fault lists it. What is final outlives its fault.
+/// A resource has an affliction if and only if its fault lists it. What is final outlives its fault. A notice is kept as long as
+/// the affliction: one that comes back begins with a notice of its own.
 fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
     for resource in engine.resources() {
         for (name, affliction) in &resource.afflictions {
@@ -380,6 +381,13 @@ fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
             let found = engine.get(id);
             let has = found.is_none_or(|found| found.afflictions.contains_key(&state.id.name));
             prop_assert!(has, "{} lists {id}", state.id);
+        }
+        for id in state.notices.keys() {
+            prop_assert!(
+                state.afflicted.contains(id),
+                "{} keeps its notice to {id}, which it does not afflict",
+                state.id
+            );
         }
     }
     Ok(())
@@ -471,6 +479,33 @@ proptest! {
         prop_assert_eq!(done(&after), done(&before));
         prop_assert_eq!(standing(&after, later), standing(&before, later));
         prop_assert_eq!(after.next_deadline(), before.next_deadline());
+    }
+}
+
+proptest! {
+    /// Otherwise a fault that lives long remembers what came and went, until it has no room for what is there.
+    #[test]
+    fn a_fault_remembers_nothing_of_what_is_gone(script in script(), stop in 1u64..60_000) {
+        let mut engine = play(&script, SimTime::from_millis(stop))?;
+        let all: Vec<_> = NAMES.iter().map(|name| id(name)).chain([load_balancer("lb")]).collect();
+        // Deletions take some seconds. The last ones are of those whose creation was refused.
+        for second in [60, 80] {
+            for id in &all {
+                engine.apply(Operation { caller: Operation::SWEEPER.into(), request: Request::Delete(id.clone()), at: at(second) });
+            }
+        }
+        prop_assert_eq!(engine.resources().count(), 0);
+        for state in engine.faults() {
+            let state = serde_json::to_value(state).expect("a value");
+            for field in ["afflicted", "notices", "skipped", "spared", "attempts", "delayed"] {
+                let is_empty = match &state[field] {
+                    serde_json::Value::Array(list) => list.is_empty(),
+                    serde_json::Value::Object(map) => map.is_empty(),
+                    other => other.is_null(),
+                };
+                prop_assert!(is_empty, "{} of {}: {}", field, state["id"]["name"], state[field]);
+            }
+        }
     }
 }
 

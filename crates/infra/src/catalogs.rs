@@ -51,10 +51,13 @@ impl SeenClouds {
         match clouds.get(&key.0, &key.1) {
             None => drop(seen.remove(&key)),
             Some(found) => {
-                let hidden = is_being_restored(&found.metadata);
-                let is_known = seen.get(&key).is_some_and(|known| {
-                    known.spec == found.spec && is_being_restored(&known.metadata) == hidden
-                });
+                // A change of the spec takes effect when the object is resumed.
+                let waits = |object: &SimulatedCloud| {
+                    (is_being_restored(&object.metadata), paused(object, None).is_some())
+                };
+                let is_known = seen
+                    .get(&key)
+                    .is_some_and(|known| known.spec == found.spec && waits(known) == waits(&found));
                 seen.insert(key, found);
                 return !is_known;
             }
@@ -86,8 +89,9 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
 }
 
 /// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud as the
-/// cloud has it. A paused one keeps the catalog that the cloud has. After a restart the cloud gets it with the clock that its
-/// status says was carried out; one that was paused before the cloud had it does not exist.
+/// cloud has it. A paused one keeps the catalog that the cloud has. After a restart the cloud gets the one that its status says
+/// was in force, with the clock that the status says was carried out; one that was paused before the cloud had it does not
+/// exist.
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.told.lock();
     let key = (namespace.to_owned(), name.to_owned());
@@ -156,7 +160,20 @@ fn plan(found: Option<&Arc<SimulatedCloud>>, told: Option<&Told>) -> Plan {
                 Plan::Keep(None)
             }
         }
-        _ => Plan::Put { object, replaces, is_held: is_paused },
+        _ if is_paused => Plan::Put { object: in_force(&object), replaces, is_held: true },
+        _ => Plan::Put { object, replaces, is_held: false },
+    }
+}
+
+/// A paused SimulatedCloud with the spec that was in force when it was paused. If its status does not say which, no manager has
+/// seen it since, and then nobody knows of another one.
+fn in_force(paused: &Arc<SimulatedCloud>) -> Arc<SimulatedCloud> {
+    let kept = paused.status.as_ref().and_then(|status| status.paused_spec.clone());
+    match kept {
+        Some(spec) if spec != paused.spec => {
+            Arc::new(SimulatedCloud { spec, ..SimulatedCloud::clone(paused) })
+        }
+        _ => Arc::clone(paused),
     }
 }
 
@@ -226,6 +243,10 @@ mod tests {
         let mut new = SimulatedCloud::clone(&paused(&one));
         new.status = None;
         let new = Arc::new(new);
+        let mut kept = SimulatedCloud::clone(&paused(&changed));
+        kept.status =
+            Some(SimulatedCloudStatus { paused_spec: Some(one.spec.clone()), ..Default::default() });
+        let kept = Arc::new(kept);
         for (found, told, expected) in [
             (None, None, "keep none"),
             (None, Some((&one, false)), "delete"),
@@ -238,6 +259,9 @@ mod tests {
             (Some(&paused(&changed)), Some((&one, false)), "keep one"),
             (Some(&paused(&one)), None, "put one held"),
             (Some(&one), Some((&paused(&one), true)), "put one"),
+            // Also over a restart: the spec was changed during the pause.
+            (Some(&kept), None, "put one held"),
+            (Some(&kept), Some((&other, false)), "replace one held"),
             (Some(&new), None, "keep none"),
             (Some(&new), Some((&other, false)), "delete"),
         ] {

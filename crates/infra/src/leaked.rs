@@ -17,12 +17,13 @@ const ADDRESSES_MAX: usize = 16;
 /// How many leaked instances or load balancers an event names.
 const NAMED_MAX: usize = 5;
 
-/// Leaked instances as a status shows them.
-pub(crate) fn to_api(leaked: Vec<LeakedInstance>) -> Vec<v1alpha1::LeakedInstance> {
+/// Leaked instances as the status shows them that lists those of this catalog.
+pub(crate) fn to_api(leaked: Vec<LeakedInstance>, of: &str) -> Vec<v1alpha1::LeakedInstance> {
     let one = |leaked: LeakedInstance| {
         let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
-        let Footprint { zone, catalog: _, instance_type, processors, market } = footprint;
+        let Footprint { zone, catalog, instance_type, processors, market } = footprint;
         v1alpha1::LeakedInstance {
+            cloud: unless(of, catalog),
             name: machine.name,
             cluster: machine.cluster.name,
             instance_type: instance_type.unwrap_or_default(),
@@ -37,11 +38,16 @@ pub(crate) fn to_api(leaked: Vec<LeakedInstance>) -> Vec<v1alpha1::LeakedInstanc
     leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
 }
 
-/// The leaked instances of a status, which are of this catalog.
+/// The catalog of something that leaked, unless it is the one of which everything in its status is.
+fn unless(of: &str, catalog: String) -> String {
+    if catalog == of { String::new() } else { catalog }
+}
+
+/// The leaked instances of a status that lists those of this catalog.
 pub(crate) fn of_status(
     listed: &[v1alpha1::LeakedInstance],
     namespace: &str,
-    catalog: &str,
+    of: &str,
 ) -> Vec<LeakedInstance> {
     let one = |listed: &v1alpha1::LeakedInstance| {
         let v1alpha1::LeakedInstance {
@@ -54,6 +60,7 @@ pub(crate) fn of_status(
             addresses,
             since,
             fault,
+            cloud,
         } = listed.clone();
         let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -64,7 +71,7 @@ pub(crate) fn of_status(
             addresses,
             footprint: Footprint {
                 zone: text(zone),
-                catalog: catalog.to_owned(),
+                catalog: text(cloud).unwrap_or_else(|| of.to_owned()),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
                 market: machine::market(&market),
@@ -153,19 +160,22 @@ mod tests {
     #[test]
     fn a_status_reads_back_as_the_instances_that_it_lists() {
         let all = vec![leaked("m", 1), leaked("m", 2)];
-        assert_eq!(of_status(&to_api(all.clone()), "default", "north"), all);
-        let without_time = v1alpha1::LeakedInstance { since: None, ..to_api(all).remove(0) };
+        // In a Fault, what was of a SimulatedCloud that is gone stays of it.
+        for of in ["north", "default"] {
+            assert_eq!(of_status(&to_api(all.clone(), of), "default", of), all);
+        }
+        let without_time = v1alpha1::LeakedInstance { since: None, ..to_api(all, "north").remove(0) };
         assert_eq!(of_status(&[without_time], "default", "north"), []);
     }
 
     #[test]
     fn an_event_names_what_is_new() {
-        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect());
+        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect(), "north");
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
         let told = "Instances exist and belong to nobody: b of cluster demo";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
-        let again = to_api(vec![leaked("b", 2)]);
+        let again = to_api(vec![leaked("b", 2)], "north");
         assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");
         let many = news(&[], &list(&["a", "b", "c", "d", "e", "f", "g"])).expect("news");
         assert!(many.ends_with("e of cluster demo, and 2 more"), "{many}");

@@ -9,6 +9,7 @@ use nephele_api::infrastructure::v1beta2::{
     PoolMachine,
 };
 use nephele_cloud::Hardware;
+use nephele_kit::PAUSED_ANNOTATION;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 
@@ -347,5 +348,38 @@ async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
     let clock = json!({ "paused": false, "steps": 6, "ahead": "3600s" });
     world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
     world.ready(&second).await;
+    world.stop().await;
+}
+
+/// Before and after a restart.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
+    let world = World::start(18_600);
+    world.api.create(&cloud("default", &["a"], &[])).await;
+    let before = world.cluster("first").await;
+    assert_eq!(zones(&before), expected(&["a"]));
+    let paused =
+        |paused: bool| json!({ "metadata": { "annotations": { PAUSED_ANNOTATION: paused.then_some("") } } });
+    let kept = |object: &SimulatedCloud| object.status.clone().unwrap_or_default().paused_spec;
+    world.api.patch::<SimulatedCloud>("default", &paused(true)).await;
+    let is_kept = |object: &SimulatedCloud| kept(object).is_some();
+    let spec = world.api.eventually("default", "to keep its spec", is_kept).await.spec;
+    let changed = cloud("default", &["b"], &[]).spec;
+    world.api.patch::<SimulatedCloud>("default", &json!({ "spec": changed })).await;
+    assert_eq!(zones(&world.cluster("second").await), expected(&["a"]));
+
+    let world = world.restart().await;
+    assert_eq!(zones(&world.cluster("third").await), expected(&["a"]));
+    let object = world.api.get::<SimulatedCloud>("default").await;
+    assert_eq!((kept(&object), object.spec), (Some(spec), changed));
+
+    world.api.patch::<SimulatedCloud>("default", &paused(false)).await;
+    let object = world.api.eventually("default", "to go on", |object| kept(object).is_none()).await;
+    let conditions = object.status.unwrap_or_default().conditions;
+    assert!(conditions::is_true(&conditions, types::READY), "{conditions:?}");
+    for name in ["first", "second", "third"] {
+        let has_changed = |object: &InMemoryCluster| zones(object) == expected(&["b"]);
+        world.api.eventually(name, "to have the new zones", has_changed).await;
+    }
     world.stop().await;
 }

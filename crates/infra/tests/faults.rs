@@ -560,15 +560,29 @@ async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
     world.stop().await;
 }
 
+/// The load balancer of the cluster `demo` leaks. Returns its port.
+async fn leaked_port(world: &World) -> Option<i32> {
+    let first = port(&world.provisioned("demo").await);
+    let deletion = json!({ "operations": ["DeleteLoadBalancer"] });
+    begin(world, "f", &json!({ "match": deletion, "effect": { "leak": {} } })).await;
+    world.api.delete::<InMemoryCluster>("demo").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    first
+}
+
+fn port(object: &InMemoryCluster) -> Option<i32> {
+    object.spec.control_plane_endpoint.as_ref().map(|found| found.port)
+}
+
+/// How many load balancers of the cloud `default` are leaked.
+fn leaked_balancers(cloud: &Cloud) -> usize {
+    cloud.observe_leaked_load_balancers(NAMESPACE, "default").len()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fault_is_gone() {
     let world = started(53_500).await;
-    let port = |object: &InMemoryCluster| object.spec.control_plane_endpoint.as_ref().map(|found| found.port);
-    let first = port(&world.provisioned("demo").await);
-    let deletion = json!({ "operations": ["DeleteLoadBalancer"] });
-    begin(&world, "f", &json!({ "match": deletion, "effect": { "leak": {} } })).await;
-    world.api.delete::<InMemoryCluster>("demo").await;
-    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    let first = leaked_port(&world).await;
     let leaks = |object: &Fault| {
         let leaked = object.status.clone().unwrap_or_default().leaked_load_balancers;
         leaked.iter().any(|leaked| leaked.cluster == "demo" && leaked.port == first)
@@ -580,10 +594,57 @@ async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fau
     let next = world.cluster("next").await;
     assert_ne!(port(&next), first);
     world.api.delete::<Fault>("f").await;
-    let leaked = |cloud: &Cloud| cloud.observe_leaked_load_balancers(NAMESPACE, "default").len();
-    world.until("it to be gone", |cloud| leaked(cloud) == 0).await;
+    world.until("it to be gone", |cloud| leaked_balancers(cloud) == 0).await;
     assert_eq!(port(&world.cluster("last").await), first);
     world.stop().await;
+}
+
+/// The cloud has no such Fault any more, so its port is free, and the status says that.
+#[tokio::test(start_paused = true)]
+async fn what_leaked_is_gone_when_its_fault_is_not_valid_any_more_and_does_not_come_back() {
+    let world = started(53_700).await;
+    let first = leaked_port(&world).await;
+    let lists = |count: usize| {
+        move |object: &Fault| {
+            object.status.as_ref().is_some_and(|status| status.leaked_load_balancers.len() == count)
+        }
+    };
+    world.api.eventually::<Fault>("f", "to list what leaked", lists(1)).await;
+    world.api.patch::<Fault>("f", &json!({ "spec": { "budget": { "for": "soon" } } })).await;
+    world.api.eventually::<Fault>("f", "to list nothing", lists(0)).await;
+    assert_eq!(port(&world.cluster("next").await), first);
+    world.api.patch::<Fault>("f", &json!({ "spec": { "budget": { "for": "1h" } } })).await;
+    phase(&world, "f", "Active").await;
+    assert_eq!(leaked_balancers(&world.cloud), 0);
+    let world = world.restart_after(async {}).await;
+    assert_eq!(port(&world.provisioned("next").await), first);
+    assert_eq!(leaked_balancers(&world.cloud), 0);
+    world.stop().await;
+}
+
+/// Also if no cluster is left that asks for it, and if another one of its name comes at once.
+#[tokio::test(start_paused = true)]
+async fn what_leaked_is_gone_with_its_cloud() {
+    for is_replaced in [false, true] {
+        let world = started(if is_replaced { 53_900 } else { 53_800 }).await;
+        cloud(&world).await;
+        let first = leaked_port(&world).await;
+        let leaks = |count: i64| {
+            move |object: &SimulatedCloud| {
+                object.status.as_ref().is_some_and(|status| status.leaked == Some(count))
+            }
+        };
+        world.api.eventually("default", "to list it", leaks(1)).await;
+        world.api.delete::<Fault>("f").await;
+        world.api.delete::<SimulatedCloud>("default").await;
+        if is_replaced {
+            cloud(&world).await;
+            world.api.eventually("default", "to list nothing", leaks(0)).await;
+        }
+        world.until("it to be gone", |cloud| leaked_balancers(cloud) == 0).await;
+        assert_eq!(port(&world.cluster("next").await), first);
+        world.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,6 +35,8 @@ pub use error::{Expired, Fault, StoreError};
 pub(crate) use error::{Faults, shown};
 pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
 pub use log::{Change, ChangeKind};
+#[cfg(debug_assertions)]
+pub use object::objects_parsed;
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
@@ -113,6 +115,8 @@ struct State {
     bytes_max: usize,
     /// Objects by the uid of an owner.
     dependents: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
+    /// Pods by the Node that they are bound to.
+    on_nodes: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
     events: events::Written,
     /// Checks that deletions have queued; empty whenever the lock is free.
     checks: BTreeSet<Check>,
@@ -174,6 +178,7 @@ impl Store {
             bytes: 0,
             bytes_max,
             dependents: BTreeMap::new(),
+            on_nodes: BTreeMap::new(),
             events: events::Written::default(),
             checks: BTreeSet::new(),
             recorded: journal.is_some().then(Vec::new),
@@ -202,6 +207,7 @@ impl Store {
             bytes: state.bytes,
             bytes_max: state.bytes_max,
             dependents: state.dependents.clone(),
+            on_nodes: state.on_nodes.clone(),
             events: events::Written::default(),
             checks: BTreeSet::new(),
             recorded: None,
@@ -241,6 +247,21 @@ impl Store {
     pub fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listed {
         let state = self.state.lock();
         Listed { objects: state.list(resource, namespace), resource_version: state.version }
+    }
+
+    /// The number of objects of a collection.
+    #[must_use]
+    pub fn count(&self, resource: &GroupResource) -> usize {
+        let state = self.state.lock();
+        state.collections.get(resource).map_or(0, |found| found.objects.values().map(BTreeMap::len).sum())
+    }
+
+    /// The keys of the pods that are bound to a Node, found without a look at the others.
+    #[must_use]
+    pub fn pods_on(&self, node: &str) -> Vec<Key> {
+        let is_pod = |key: &Key| key.resource.group.is_empty() && key.resource.resource == "pods";
+        let state = self.state.lock();
+        state.on_nodes.get(node).into_iter().flatten().map(IndexKey::key).filter(is_pod).collect()
     }
 
     /// Objects of a collection as of `version`: the present with the later changes undone. Returns at most `limit`
@@ -468,6 +489,15 @@ impl State {
                 self.dependents.entry(owner.clone()).or_default().insert(dependent.clone());
             }
         }
+        if previous.as_ref().and_then(|previous| previous.node.as_ref()) != object.node.as_ref() {
+            let pod = IndexKey::new(&resource, &object);
+            if let Some(previous) = &previous {
+                self.forget_node(&pod, previous);
+            }
+            if let Some(node) = &object.node {
+                self.on_nodes.entry(node.clone()).or_default().insert(pod);
+            }
+        }
         (object, resource, previous)
     }
 
@@ -482,7 +512,9 @@ impl State {
             collection.objects.remove(key.namespace.as_str());
         }
         let resource = collection.name.clone();
-        self.forget_owners(&IndexKey::new(&resource, &previous), &previous);
+        let gone = IndexKey::new(&resource, &previous);
+        self.forget_owners(&gone, &previous);
+        self.forget_node(&gone, &previous);
         self.version += 1;
         let object = Arc::new(previous.at_version(self.version));
         self.log.push(Change {
@@ -495,6 +527,16 @@ impl State {
             recorded.push(Recorded { key: key.clone(), state: Kept::Gone(object.clone()) });
         }
         Some(object)
+    }
+
+    fn forget_node(&mut self, pod: &IndexKey, object: &Object) {
+        let Some(node) = &object.node else { return };
+        if let Some(pods) = self.on_nodes.get_mut(node) {
+            pods.remove(pod);
+            if pods.is_empty() {
+                self.on_nodes.remove(node);
+            }
+        }
     }
 
     fn forget_owners(&mut self, dependent: &IndexKey, object: &Object) {

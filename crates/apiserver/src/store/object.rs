@@ -94,6 +94,8 @@ pub struct Object {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Uids of the owners.
     pub(crate) owners: Box<[Box<str>]>,
+    /// The Node that a pod is bound to.
+    pub(super) node: Option<Box<str>>,
     pub(crate) deleting: bool,
     pub(crate) has_finalizers: bool,
     /// The whole object as JSON.
@@ -102,6 +104,18 @@ pub struct Object {
 
 /// The maximum size of an object in bytes: the most that etcd accepts in one request (`--max-request-bytes`).
 const BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static PARSED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many objects were parsed in this thread, for tests: only builds with debug assertions count them.
+#[cfg(debug_assertions)]
+#[must_use]
+pub fn objects_parsed() -> u64 {
+    PARSED.get()
+}
 
 impl Object {
     /// As [`Object::new`], for objects from clients.
@@ -141,7 +155,11 @@ impl Object {
         let owners = list("ownerReferences")
             .map(|owners| owners.iter().filter_map(|o| Some(o.get("uid")?.as_str()?.into())).collect())
             .unwrap_or_default();
+        let node = value.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str);
+        let node =
+            node.filter(|node| !node.is_empty() && value.get("kind").is_some_and(|kind| kind == "Pod"));
         Self {
+            node: node.map(Into::into),
             namespace: text("namespace").into(),
             name: text("name").into(),
             uid: text("uid").into(),
@@ -157,6 +175,8 @@ impl Object {
     /// The object as a JSON tree.
     #[must_use]
     pub fn value(&self) -> Value {
+        #[cfg(debug_assertions)]
+        PARSED.set(PARSED.get().wrapping_add(1));
         serde_json::from_slice(&self.bytes).expect("stored bytes were serialised from a JSON value")
     }
 

@@ -262,6 +262,33 @@ fn object_whose_owner_is_gone_already_is_collected() {
 }
 
 #[test]
+fn pods_are_found_by_the_node_that_they_are_bound_to() {
+    let store = store();
+    let pod = |name: &str| Key::new("", "pods", "default", name);
+    let bound = |node: &str| json!({"spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+    for (name, node) in [("a", "one"), ("b", "two"), ("c", "one"), ("d", "")] {
+        store.create(NOW, &pod(name), bound(node)).unwrap();
+    }
+    // Another kind with such a field is no pod.
+    store.create(NOW, &map("a"), json!({"spec": {"nodeName": "one"}})).unwrap();
+    let check = |store: &Store, node: &str, names: &[&str]| {
+        assert_eq!(store.pods_on(node), names.iter().map(|name| pod(name)).collect::<Vec<_>>(), "{node}");
+    };
+    check(&store, "one", &["a", "c"]);
+    check(&store, "", &[]);
+    assert_eq!(store.count(&pod("").resource), 4);
+    store.modify(NOW, &pod("d"), |pod| pod["spec"]["nodeName"] = "two".into()).unwrap();
+    store.modify(NOW, &pod("c"), |pod| pod["metadata"]["labels"] = json!({"x": "y"})).unwrap();
+    store.delete(NOW, &pod("a"), &DeleteOptions::default()).unwrap();
+    check(&store, "one", &["c"]);
+    check(&store, "two", &["b", "d"]);
+    let copy = store.copy();
+    store.delete(NOW, &pod("c"), &DeleteOptions::default()).unwrap();
+    check(&store, "one", &[]);
+    check(&copy, "one", &["c"]);
+}
+
+#[test]
 fn circle_of_owners_is_collected_in_the_foreground_too() {
     let store = store();
     let a = create(&store, &map("a"), json!({}));

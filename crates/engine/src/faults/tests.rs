@@ -197,7 +197,7 @@ proptest! {
                     let keys = Verb::ALL.map(|verb| call_key(verb, &id));
                     for state in walk.0.values_mut() {
                         state.forget(&id);
-                        state.forget_calls(&keys);
+                        keys.iter().for_each(|key| state.forget_call(*key));
                     }
                 }
                 Step::End => {

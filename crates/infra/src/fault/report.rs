@@ -70,7 +70,13 @@ pub(super) fn status(
             (Ok(Some(progress)), Some((affected, skipped, leaked, leaked_load_balancers)))
         }
     };
+    let is_invalid = progress.is_err();
     let mut status = nephele_fault::status(object, progress, now);
+    if is_invalid {
+        // The cloud does not have such a Fault, and what leaked because of it is deleted with it.
+        status.leaked_instances = Vec::new();
+        status.leaked_load_balancers = Vec::new();
+    }
     if let Some((affected, skipped, leaked, leaked_load_balancers)) = held {
         let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
             cluster: cluster.name,
@@ -79,8 +85,8 @@ pub(super) fn status(
         };
         status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
         status.skipped = skipped.into_iter().map(named).take(AFFECTED_MAX).collect();
-        status.leaked_instances = leaked::to_api(leaked);
-        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
+        status.leaked_instances = leaked::to_api(leaked, DEFAULT_NAME);
+        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, DEFAULT_NAME);
         // It may have been about addresses before.
         status.claims = Vec::new();
     }
@@ -220,10 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_and_what_was_done_stays() {
+    fn a_mistake_is_told_and_what_was_done_stays_but_for_what_leaked() {
         let mut object = Fault::default();
-        object.status = Some(status(&object, None, observed(2, vec![seen(3)]), at(5)));
+        let before = status(&object, None, observed(2, vec![seen(3)]), at(5));
+        let leaked = v1alpha1::LeakedLoadBalancer { port: Some(20_000), ..Default::default() };
+        object.status = Some(FaultStatus { leaked_load_balancers: vec![leaked], ..before });
         let invalid = status(&object, Some("spec.budget.for: \"x\" is not a duration".into()), None, at(6));
+        // The cloud has deleted what leaked, and gives its port to others.
+        assert_eq!(invalid.leaked_load_balancers, []);
         assert_eq!((invalid.phase.as_str(), invalid.hits), ("Invalid", Some(2)));
         let told = &invalid.conditions[0];
         assert_eq!(

@@ -8,35 +8,35 @@ use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
 use nephele_cloud::{ClusterId, Endpoint, LeakedLoadBalancer};
 use nephele_kit::{Event, Events, Severity};
 
-use super::listed;
+use super::{listed, unless};
 
-/// Leaked load balancers as a status shows them.
-pub(crate) fn to_api(leaked: Vec<LeakedLoadBalancer>) -> Vec<v1alpha1::LeakedLoadBalancer> {
+/// Leaked load balancers as the status shows them that lists those of this catalog.
+pub(crate) fn to_api(leaked: Vec<LeakedLoadBalancer>, of: &str) -> Vec<v1alpha1::LeakedLoadBalancer> {
     let one = |leaked: LeakedLoadBalancer| {
-        let LeakedLoadBalancer { cluster, since, fault, endpoint, catalog: _ } = leaked;
+        let LeakedLoadBalancer { cluster, since, fault, endpoint, catalog } = leaked;
         let (host, port) =
             endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
         let (cluster, since) = (cluster.name, Some(MicroTime(since)));
-        v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault }
+        v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud: unless(of, catalog) }
     };
     leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
 }
 
-/// The leaked load balancers of a status, which are of this catalog.
+/// The leaked load balancers of a status that lists those of this catalog.
 pub(crate) fn of_status(
     listed: &[v1alpha1::LeakedLoadBalancer],
     namespace: &str,
-    catalog: &str,
+    of: &str,
 ) -> Vec<LeakedLoadBalancer> {
     let one = |listed: &v1alpha1::LeakedLoadBalancer| {
-        let v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault } = listed.clone();
+        let v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud } = listed.clone();
         let port = port.and_then(|port| u16::try_from(port).ok());
         Some(LeakedLoadBalancer {
             cluster: ClusterId { namespace: namespace.to_owned(), name: cluster },
             since: since?.0,
             fault,
             endpoint: port.map(|port| Endpoint { host, port }),
-            catalog: catalog.to_owned(),
+            catalog: if cloud.is_empty() { of.to_owned() } else { cloud },
         })
     };
     listed.iter().filter_map(one).collect()
@@ -109,14 +109,16 @@ mod tests {
     fn a_status_reads_back_as_the_load_balancers_that_it_lists() {
         let without_endpoint = LeakedLoadBalancer { endpoint: None, ..leaked("b", 1) };
         let all = vec![leaked("a", 65_535), without_endpoint];
-        assert_eq!(of_status(&to_api(all.clone()), "default", "north"), all);
-        let without_time = v1alpha1::LeakedLoadBalancer { since: None, ..to_api(all).remove(0) };
+        for of in ["north", "default"] {
+            assert_eq!(of_status(&to_api(all.clone(), of), "default", of), all);
+        }
+        let without_time = v1alpha1::LeakedLoadBalancer { since: None, ..to_api(all, "north").remove(0) };
         assert_eq!(of_status(&[without_time], "default", "north"), []);
     }
 
     #[test]
     fn an_event_names_what_is_new() {
-        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 20_000)).collect());
+        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 20_000)).collect(), "north");
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         let told = "Load balancers exist and belong to nobody: that of cluster b with port 20000";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));

@@ -31,7 +31,7 @@ pub(crate) async fn reconcile(
     object: Arc<SimulatedCloud>,
     context: Arc<Context>,
 ) -> Result<Outcome, StatusError> {
-    catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
+    let in_force = catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
@@ -40,7 +40,9 @@ pub(crate) async fn reconcile(
     }
     if let Some(message) = paused(&*object, None) {
         let mut reported = SimulatedCloud::clone(&object);
-        reported.status = Some(report::paused(&*object, &message, context.now()));
+        let mut status = report::paused(&*object, &message, context.now());
+        status.paused_spec = in_force.map(|object| object.spec.clone());
+        reported.status = Some(status);
         // One that was paused before it began stays without a status, by which the next manager knows that.
         if object.status.is_some() {
             report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
@@ -81,8 +83,9 @@ pub(crate) async fn reconcile(
 /// look for them, lists all of them.
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name));
-    let balancers = load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name));
+    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name), &name);
+    let balancers =
+        load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name), &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
     let nothing_leaked = instances.is_empty() && balancers.is_empty();
     if object.spec.leaked_instances != "Delete" || nothing_leaked || !are_listed {
@@ -120,12 +123,14 @@ fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> Simula
     if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
         report = report.not_paused();
     }
+    report.status.paused_spec = None;
     let Observed { usage, clock, leaked, leaked_load_balancers, cost, findings } = observed;
     let UsageObservation { machines, limits } = usage;
     report.status.cost = cost::status(report.status.cost.as_ref(), cost);
     report.status.findings = findings::status(&findings);
-    report.status.leaked_instances = leaked::to_api(leaked);
-    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers);
+    let name = object.name_any();
+    report.status.leaked_instances = leaked::to_api(leaked, &name);
+    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, &name);
     let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
     report.status.leaked = Some(number(leaked as u64));
     report.status.clock = clock.map(clock::status);
@@ -219,6 +224,7 @@ mod tests {
             leaked_load_balancers: vec![],
             cost: None,
             findings: vec![],
+            paused_spec: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
         let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);

@@ -49,8 +49,11 @@ pub(super) fn status(
         Ok(Some(Observation { progress, hits, .. })) => {
             let mut status = nephele_fault::status(object, Ok(Some(progress)), now);
             status.claims = listed(&hits);
-            // It may have been about machines before.
+            // It may have been about machines before: the cloud has deleted what leaked.
             status.affected = Vec::new();
+            status.skipped = Vec::new();
+            status.leaked_instances = Vec::new();
+            status.leaked_load_balancers = Vec::new();
             status
         }
     }

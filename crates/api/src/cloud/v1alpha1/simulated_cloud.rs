@@ -344,6 +344,10 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = CALLERS.len()))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
     pub findings: Vec<CallerFindings>,
+    /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::kept_spec")]
+    pub paused_spec: Option<SimulatedCloudSpec>,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -445,6 +449,10 @@ pub struct LeakedInstance {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub fault: String,
+    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub cloud: String,
 }
 
 /// A leaked load balancer.
@@ -469,6 +477,10 @@ pub struct LeakedLoadBalancer {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub fault: String,
+    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub cloud: String,
 }
 
 /// How much of a quota or stock is used.
