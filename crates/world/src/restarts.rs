@@ -390,12 +390,12 @@ impl World {
         json!({ "status": status, "nodes": nodes })
     }
 
-    /// Whether the instance of the machine has ended. Without a state directory its Node is not put back.
+    /// Whether the machine of a Node is gone, or its instance has ended. Without a state directory its Node is not put back.
     fn has_ended(&self, name: &Value) -> bool {
         let key = Key::new(OURS[1].0, OURS[1].1, EVEN, name.as_str().unwrap_or_default());
         let found = self.quiet.api.server().store().get(&key);
         let found = found.and_then(|object| serde_json::from_value::<InMemoryMachine>(object.value()).ok());
-        found.is_some_and(|machine| machine.has_ended())
+        found.is_none_or(|machine| machine.has_ended())
     }
 
     /// What of a Node has to outlast a manager. Without a state directory that is what follows from the objects of the
@@ -511,9 +511,10 @@ fn waits_for_room(object: &Object) -> bool {
     let status = object.value()["status"].take();
     let for_room = |condition: &Value| {
         let reason = condition["reason"].as_str().unwrap_or_default();
-        [reasons::QUOTA_EXCEEDED, reasons::INSUFFICIENT_CAPACITY].contains(&reason)
+        [reasons::QUOTA_EXCEEDED, "InsufficientCapacity"].contains(&reason)
     };
-    status["waiting"].as_i64() > Some(0) || status["conditions"].as_array().into_iter().flatten().any(for_room)
+    status["waiting"].as_i64() > Some(0)
+        || status["conditions"].as_array().into_iter().flatten().any(for_room)
 }
 
 fn is_worker<K: kube::Resource>(object: &K) -> bool {

@@ -65,7 +65,7 @@ async fn a_change_of_leader_under_faults_of_every_operation_shows_nothing() -> a
     let names = (0..count).map(|number| format!("cluster-{number}"));
     let clusters = try_join_all(names.map(|name| {
         let scope = &scope;
-        async move { scope.of_class(&name, Shape::new(1, 1)).await }
+        async move { scope.plain(&name, Shape::new(1, 1)).await }
     }))
     .await?;
     try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await?;
