@@ -16,6 +16,7 @@ use nephele_engine::{
     Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
+use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use rustls::pki_types::DnsName;
@@ -253,11 +254,11 @@ impl Cloud {
         cluster.on_troubles(&self.look(afflictions).unwrap_or_default());
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(listening.serve(cluster.served.clone(), lease));
+        tasks.spawn(timed("listener of a cluster", listening.serve(cluster.served.clone(), lease)));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
-        tasks.spawn(async move {
+        tasks.spawn(timed("objects of a cluster", async move {
             tokio::join!(kept_up.keep_addons(), kept_up.keep_flapping(), cloud.keep_up(&kept_up));
-        });
+        }));
         self.inner.shared.metrics.clusters.inc();
         tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");
         self.inner.clusters.insert(cluster.spec.id.clone(), cluster);
