@@ -8,7 +8,8 @@
 //! | bytes that the parse of a body takes | [`PARSED_BYTES_MAX`] | that for each large one |
 //!
 //! A large request works on a thread of its own, so that the system shares the processors between it and the tasks of
-//! others. Where a cluster has more than a few requests, each goes behind the tasks of others before it is worked on.
+//! others. Where a cluster has more than a few requests, each goes behind the tasks of others before it is worked on, and so
+//! does each part of a watch where it has more than a few watches.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use nephele_budget::{Budget, Held, Owner, Parse, ReadError, parsed_size};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
@@ -44,20 +45,17 @@ const REQUESTS_MAX: usize = 1000;
 const WATCHES_MAX: usize = 1000;
 
 /// Small requests that are worked on at a time, where a cluster has more than a few. So each round of all tasks that can
-/// run answers one, and writes one answer.
+/// run answers one, and writes one answer. The same for parts of watches.
 const TURNS: usize = 1;
 
-/// How long a request waits for its turn.
-const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a request waits for its turn, as in the real server: a quarter of `--request-timeout`.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Requests of a cluster that need not let the tasks of others go first.
 const FEW_REQUESTS: usize = 8;
 
-/// Watches of a cluster that may be woken at once.
-const FEW_WATCHES: usize = 200;
-
-/// The time between two watchers that are woken, where there are more.
-const WATCH_SPREAD: Duration = Duration::from_micros(250);
+/// Watches of a cluster that need not let the tasks of others go first.
+const FEW_WATCHES: usize = 100;
 
 /// The bytes from which a request is large: those of its body and of the objects that it has to read. Less takes a few
 /// milliseconds at most.
@@ -83,10 +81,12 @@ pub(crate) struct Allowance {
     large: Arc<Semaphore>,
     /// Turns of small requests, where they are taken.
     turns: Option<Semaphore>,
+    /// Turns of parts of watches, where they are taken.
+    watch_turns: Option<Semaphore>,
 }
 
 /// The place of a watch.
-pub(crate) type WatchPlace = tokio::sync::OwnedSemaphorePermit;
+pub(crate) type WatchPlace = OwnedSemaphorePermit;
 
 impl Allowance {
     /// With turns for small requests, if `takes_turns`.
@@ -101,6 +101,7 @@ impl Allowance {
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             large: Arc::new(Semaphore::new(1)),
             turns: takes_turns.then(|| Semaphore::new(TURNS)),
+            watch_turns: takes_turns.then(|| Semaphore::new(TURNS)),
         }
     }
 
@@ -120,13 +121,21 @@ impl Allowance {
         self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
     }
 
-    /// How long the watcher of this number waits before it tells a change. A change wakes all watchers of a cluster, and
-    /// thousands of tasks that can run would be in the way of others.
-    pub(crate) fn watch_delay(&self, number: u64) -> Duration {
-        let watches = WATCHES_MAX.saturating_sub(self.watches.available_permits());
-        let more = u32::try_from(watches.saturating_sub(FEW_WATCHES)).unwrap_or(u32::MAX);
-        let spread = WATCH_SPREAD.saturating_mul(more);
-        spread / 1024 * u32::try_from(number % 1024).expect("less than 1024")
+    /// The turn of a part of a watch, where there are many watches. A change wakes all of them, and those that wait for their
+    /// turn are no tasks that could run.
+    pub(crate) async fn watch_turn(&self) -> Option<SemaphorePermit<'_>> {
+        let turns = self.watch_turns.as_ref()?;
+        if WATCHES_MAX.saturating_sub(self.watches.available_permits()) <= FEW_WATCHES {
+            return None;
+        }
+        let turn = turns.acquire().await.ok();
+        yield_now().await;
+        turn
+    }
+
+    /// Makes a part of a watch for which large objects may be parsed, as a large request.
+    pub(crate) async fn large_part<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        apart(self.large_turn().await, work).await
     }
 
     /// Reads the whole body.
@@ -153,7 +162,7 @@ impl Allowance {
         work: impl FnOnce() -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let _turn = if self.requests.available_permits() + FEW_REQUESTS < REQUESTS_MAX {
-            self.turn().await
+            self.turn().await?
         } else {
             None
         };
@@ -162,13 +171,16 @@ impl Allowance {
 
     /// A turn behind the tasks of others. Meanwhile the other requests of this cluster wait, and are no tasks that could
     /// run.
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
         let turn = match &self.turns {
-            Some(turns) => timeout(TURN_WAIT_MAX, turns.acquire()).await.ok().and_then(Result::ok),
+            Some(turns) => {
+                let turn = timeout(TURN_WAIT_MAX, turns.acquire()).await;
+                turn.map_err(|_| ApiError::too_many_requests())?.ok()
+            }
             None => None,
         };
         yield_now().await;
-        turn
+        Ok(turn)
     }
 
     /// Works on a large request, the only one of its cluster.
@@ -177,27 +189,46 @@ impl Allowance {
         body: Held,
         work: impl FnOnce(&Bytes) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = async { (self.large.clone().acquire_owned().await, LARGE.clone().acquire_owned().await) };
-        let turn = body.while_held(turn).await.ok_or_else(ApiError::too_many_requests)?;
+        let turn = body.while_held(self.large_turn()).await.ok_or_else(ApiError::too_many_requests)?;
         if !body.keep() {
             return Err(ApiError::too_many_requests());
         }
-        if parsed_size(&body.bytes, Parse::Values) > PARSED_BYTES_MAX {
-            return Err(ApiError::too_large(PARSED_BYTES_MAX));
-        }
-        // The work does not end when its client goes, and keeps what it needs until then.
         let work = move || {
-            let _turn = turn;
+            // To find out takes a millisecond for each megabyte or so.
+            if parsed_size(&body.bytes, Parse::Values) > PARSED_BYTES_MAX {
+                return Err(ApiError::too_large(PARSED_BYTES_MAX));
+            }
             work(&body.bytes)
         };
-        // One thread has no others to spare, and simulated time does not wait for one.
-        if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-            return work();
-        }
-        match spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        apart(turn, work).await
+    }
+
+    async fn large_turn(&self) -> LargeTurn {
+        let never = "nobody closes the semaphore";
+        let own = self.large.clone().acquire_owned().await.expect(never);
+        LargeTurn { _own: own, _all: LARGE.clone().acquire_owned().await.expect(never) }
+    }
+}
+
+/// The turn of a large request.
+struct LargeTurn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+/// Works on a thread of its own. The work does not end when its client goes, and keeps what it needs until then.
+async fn apart<T: Send + 'static>(turn: LargeTurn, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    // One thread has no others to spare, and simulated time does not wait for one.
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return work();
+    }
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
@@ -263,6 +294,17 @@ mod tests {
         for stalled in &mut stalled {
             assert!(futures::poll!(stalled.as_mut()).is_pending());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_a_turn_is_refused_and_does_not_go_first() {
+        let allowance = Allowance::of(&budget(100), true);
+        let _places: Vec<_> = (0..=FEW_REQUESTS).map(|_| allowance.place()).collect();
+        let turn = allowance.turns.as_ref().map(|turns| turns.try_acquire().expect("a turn"));
+        let refused = allowance.small(&Held::default(), || Ok(1)).await;
+        assert_eq!(refused.map_err(|error| error.code.as_u16()), Err(429));
+        drop(turn);
+        assert_eq!(allowance.small(&Held::default(), || Ok(2)).await, Ok(2));
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use nephele_apiserver::{Key, RestoreError, Store, StoreOptions};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::cloud::Cloud;
@@ -47,6 +48,33 @@ pub struct ObjectRecord {
     pub name: String,
     /// The object as clients see it. None if every cluster has it at first and a client deleted it.
     pub object: Option<Value>,
+}
+
+/// [`ClusterObjects`] as they are written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenObjects<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    created_at: Timestamp,
+    objects: Vec<WrittenRecord<'a>>,
+}
+
+/// An [`ObjectRecord`] as it is written.
+#[derive(Serialize)]
+struct WrittenRecord<'a> {
+    group: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    object: Option<&'a RawValue>,
+}
+
+impl<'a> WrittenRecord<'a> {
+    fn of(key: &'a Key, object: Option<&'a RawValue>) -> Self {
+        let Key { resource, namespace, name } = key;
+        Self { group: &resource.group, resource: &resource.resource, namespace, name, object }
+    }
 }
 
 /// Why objects cannot be put back.
@@ -105,27 +133,30 @@ impl PutBack {
 }
 
 impl Cloud {
-    /// The objects of a cluster. None if it does not run.
+    /// The [`ClusterObjects`] of a cluster as a line of JSON. None if it does not run.
+    ///
+    /// Clients of the cluster choose how much that is, and what a parse of it would take. So nothing is parsed, and whoever
+    /// serves others does this on a thread of its own.
     #[must_use]
-    pub fn cluster_objects(&self, id: &ClusterId) -> Option<ClusterObjects> {
+    pub fn cluster_objects(&self, id: &ClusterId) -> Option<Vec<u8>> {
         let cluster = self.cluster(id)?;
         self.catch_up(&cluster, |_| ());
-        let record = |key: Key, object: Option<Value>| ObjectRecord {
-            group: key.resource.group,
-            resource: key.resource.resource,
-            namespace: key.namespace,
-            name: key.name,
-            object,
-        };
         let deleted = cluster.deleted();
-        let there = cluster.served.store.objects().into_iter();
-        let there = there.map(|(key, object)| record(key, Some(object.value())));
-        Some(ClusterObjects {
-            namespace: id.namespace.clone(),
-            name: id.name.clone(),
+        let there = cluster.served.store.objects();
+        let there = there.iter().map(|(key, object)| {
+            let object = serde_json::from_slice(&object.bytes);
+            WrittenRecord::of(key, Some(object.expect("stored bytes were serialised from a JSON object")))
+        });
+        let objects = there.chain(deleted.iter().map(|key| WrittenRecord::of(key, None))).collect();
+        let written = WrittenObjects {
+            namespace: &id.namespace,
+            name: &id.name,
             created_at: cluster.spec.created_at,
-            objects: there.chain(deleted.into_iter().map(|key| record(key, None))).collect(),
-        })
+            objects,
+        };
+        let mut line = serde_json::to_vec(&written).expect("JSON can be written");
+        line.push(b'\n');
+        Some(line)
     }
 
     /// Keeps objects for clusters that are created later, instead of those that an earlier call put here. Each cluster

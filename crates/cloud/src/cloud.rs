@@ -16,6 +16,7 @@ use nephele_engine::{
     Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
+use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use rustls::pki_types::DnsName;
@@ -253,11 +254,11 @@ impl Cloud {
         cluster.on_troubles(&self.look(afflictions).unwrap_or_default());
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(listening.serve(cluster.served.clone(), lease));
+        tasks.spawn(timed("listener of a cluster", listening.serve(cluster.served.clone(), lease)));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
-        tasks.spawn(async move {
+        tasks.spawn(timed("objects of a cluster", async move {
             tokio::join!(kept_up.keep_addons(), kept_up.keep_flapping(), cloud.keep_up(&kept_up));
-        });
+        }));
         self.inner.shared.metrics.clusters.inc();
         tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");
         self.inner.clusters.insert(cluster.spec.id.clone(), cluster);
@@ -941,23 +942,25 @@ impl Cloud {
             self.tell(Changed::Everything);
             return true;
         }
-        let (mut clusters, mut faults, mut has_healed) = (BTreeSet::new(), BTreeSet::new(), false);
-        let mut usage = BTreeSet::new();
+        let (mut clusters, mut faults) = (BTreeSet::new(), BTreeSet::new());
+        let (mut usage, mut healed) = (BTreeSet::new(), BTreeSet::new());
         for entry in batch.iter() {
             let took = times.read(&entry.record, new.contains(&entry.sequence));
             took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
-                // Whoever waits because of the fault may go on at once.
+                // Whoever waits because of the fault may go on at once. A fault is about its own namespace.
                 Record::Operation { operation, .. }
                     if operation.request.target().kind == ResourceKind::Fault =>
                 {
-                    has_healed = true;
+                    healed.insert(account.clone());
                 }
                 Record::Operation { faults: counted, .. } => faults.extend(
                     counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
                 ),
-                Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => has_healed = true,
+                Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => {
+                    healed.insert(account.clone());
+                }
                 Record::FaultWindow { fault, begins: true, .. } => {
                     faults.insert(FaultId::of_resource(fault));
                 }
@@ -979,9 +982,7 @@ impl Cloud {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
         }
-        if has_healed {
-            self.tell(Changed::Everything);
-        }
+        healed.into_iter().for_each(|namespace| self.tell(Changed::Namespace(namespace)));
         faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
         usage.into_iter().for_each(|namespace| self.tell(Changed::Usage(namespace)));
         for id in clusters {

@@ -151,6 +151,8 @@ pub enum Changed {
     Fault(FaultId),
     /// The resources of this namespace, or those that wait for room there.
     Usage(String),
+    /// What every resource of this namespace may do: a fault there has changed or is over.
+    Namespace(String),
     /// More changes than could be reported one by one.
     Everything,
 }

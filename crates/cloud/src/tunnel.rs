@@ -10,6 +10,7 @@ use http::{Request, Response};
 use nephele_apiserver::PortForward;
 use nephele_etcd::{Connection, serve_connection};
 use nephele_listen::{Grant, handshake};
+use nephele_poll_time::timed;
 use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
@@ -45,7 +46,7 @@ impl PortForward for Tunnel {
             let cluster = self.cluster.clone();
             let epoch = cluster.front.epoch();
             let broken = broken(&cluster);
-            self.cluster.shared.tasks.spawn(async move {
+            self.cluster.shared.tasks.spawn(timed("port-forward", async move {
                 let _open = Counted::new(&cluster.shared.metrics.tunnels);
                 tokio::select! {
                     () = cluster.over.cancelled() => {}
@@ -56,7 +57,7 @@ impl PortForward for Tunnel {
                     }
                 }
                 drop(place);
-            });
+            }));
         }
         std::future::ready(answer.response.map(Body::from)).boxed()
     }
@@ -88,13 +89,13 @@ impl Target for Pod {
         let (near, far) = duplex(PIPE_BYTES);
         let cluster = self.cluster.clone();
         let over = cluster.over.clone();
-        self.cluster.shared.tasks.spawn(async move {
+        self.cluster.shared.tasks.spawn(timed("connection in a port-forward", async move {
             tokio::select! {
                 () = over.cancelled() => {}
                 () = serve(behind, far, cluster) => {}
             }
             drop(place);
-        });
+        }));
         std::future::ready(Ok(Box::new(near) as Box<dyn Duplex>)).boxed()
     }
 }

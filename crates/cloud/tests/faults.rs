@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, ClockSkew,
-    Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog, Latency,
-    LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Role, Stage,
-    Symptom, Verb,
+    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, Changed,
+    ClockSkew, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog,
+    Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Role,
+    Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -44,6 +45,21 @@ fn ready(node: &Value) -> (String, Vec<String>) {
     let keys = taints.filter_map(|taint| taint["key"].as_str());
     let unreachable = keys.filter(|key| key.starts_with("node.kubernetes.io/")).map(str::to_owned);
     (ready["status"].as_str().unwrap_or_default().to_owned(), unreachable.collect())
+}
+
+/// Otherwise whoever may change Faults in one namespace could keep the reconcilers of all others busy.
+#[tokio::test]
+async fn a_change_of_a_fault_wakes_nobody_in_other_namespaces() {
+    let world = World::start(30_900..=30_909);
+    let mut changes = world.cloud.changes();
+    put(&world.cloud, "f", "one", &Symptom::Frozen);
+    put(&world.cloud, "f", "two", &Symptom::Frozen);
+    world.cloud.delete_fault(&id("f")).unwrap();
+    let namespace = "default".to_owned();
+    assert_eq!(changes.next().await, Some(Changed::Namespace(namespace.clone())));
+    while let Ok(Some(change)) = tokio::time::timeout(Duration::from_millis(50), changes.next()).await {
+        assert!([Changed::Namespace(namespace.clone()), Changed::Usage(namespace.clone())].contains(&change));
+    }
 }
 
 #[tokio::test]

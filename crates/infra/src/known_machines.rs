@@ -43,6 +43,13 @@ impl KnownMachines {
         there
     }
 
+    /// The machines of a namespace, in time that does not depend on those of others.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<String> {
+        let maps = self.0.lock();
+        let from = maps.cluster_of.range((namespace.to_owned(), String::new())..);
+        from.take_while(|((of, _), _)| of == namespace).map(|((_, name), _)| name.clone()).collect()
+    }
+
     /// The cluster of a machine, if it is recorded.
     pub(crate) fn cluster_of(&self, namespace: &str, machine: &str) -> Option<ClusterId> {
         self.0.lock().cluster_of.get(&(namespace.to_owned(), machine.to_owned())).cloned()
@@ -93,6 +100,11 @@ mod tests {
         assert_eq!(known.of(&id("a"), |_| true), ["m2"]);
         assert_eq!(known.of(&id("b"), |_| true), ["m1", "m3"]);
         assert_eq!(known.of(&id("c"), |_| true), [""; 0]);
+        for namespace in ["aaa", "zzz"] {
+            known.note(&ClusterId { namespace: namespace.into(), name: "a".into() }, "m0");
+        }
+        assert_eq!(known.in_namespace("default"), ["m1", "m2", "m3"]);
+        assert_eq!(known.in_namespace("none"), [""; 0]);
     }
 
     #[test]

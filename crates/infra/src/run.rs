@@ -346,6 +346,7 @@ fn run_templates<K: Template>(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),
+            Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
@@ -380,6 +381,7 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_change(&id).into_iter().collect(),
+            Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
@@ -416,13 +418,8 @@ fn claimants<K: Claimant + 'static>(
 fn wake_clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner<SimulatedCloud> {
     let store = runner.store();
     let changed = context.cloud.changes().flat_map(move |changed| {
-        let in_namespace = |namespace: &str| {
-            let mut found = all(&store);
-            found.retain(|object| object.namespace.as_deref() == Some(namespace));
-            found
-        };
         stream::iter(match changed {
-            Changed::Usage(namespace) => in_namespace(&namespace),
+            Changed::Usage(namespace) | Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Cluster(_) | Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
@@ -443,6 +440,7 @@ fn wake_faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
                 may_spare.map(|object| ObjectRef::from_obj(&**object)).collect()
             }
             Changed::Cluster(_) | Changed::Machine(_) => Vec::new(),
+            Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Everything => all(&store),
         })
     });
@@ -491,6 +489,7 @@ fn wake_machine_pools(
     let woken = context.machines_woken.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&of_offers, &id),
+            Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
@@ -520,6 +519,7 @@ fn machines_changed(
         stream::iter(match changed {
             Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
             Changed::Cluster(id) => machines.cluster(&id),
+            Changed::Namespace(namespace) => machines.namespace(&namespace),
             Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&machines.store),
         })
@@ -538,6 +538,11 @@ impl MachinesOf {
         let machines = self.context.known_machines.of(id, |name| self.store.get(&reference(name)).is_some());
         machines.iter().map(|name| reference(name)).collect()
     }
+
+    fn namespace(&self, namespace: &str) -> Vec<ObjectRef<InMemoryMachine>> {
+        let machines = self.context.known_machines.in_namespace(namespace);
+        machines.iter().map(|name| ObjectRef::new(name).within(namespace)).collect()
+    }
 }
 
 fn all<K>(store: &Store<K>) -> Vec<ObjectRef<K>>
@@ -545,4 +550,13 @@ where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect()
+}
+
+fn all_of<K>(store: &Store<K>, namespace: &str) -> Vec<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let objects = store.state();
+    let objects = objects.iter().filter(|object| object.meta().namespace.as_deref() == Some(namespace));
+    objects.map(|object| ObjectRef::from_obj(&**object)).collect()
 }

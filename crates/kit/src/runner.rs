@@ -12,6 +12,7 @@ use kube::{
         reflector::{ObjectRef, Store},
     },
 };
+use nephele_poll_time::timed;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -262,7 +263,9 @@ where
             .with_config(controller::Config::default().concurrency(concurrency.get()))
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
-                |object, round: Arc<Round<K, F>>| when_woken(round.visit(object)).map(Ok::<_, Infallible>),
+                move |object, round: Arc<Round<K, F>>| {
+                    timed(name, when_woken(round.visit(object))).map(Ok::<_, Infallible>)
+                },
                 |_, never: &Infallible, _| match *never {},
                 round,
             );

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::limits::Limits;
 use nephele_budget::{Budget, Grant, Owner};
+use nephele_poll_time::timed;
 
 /// The time without traffic after which the kernel probes whether a client still exists. Without probes, clients that
 /// disappear without closing would keep their places. Unlike HTTP/2 pings, the kernel's probes cost this process
@@ -58,12 +59,12 @@ pub async fn accept<F, R>(
         set_options(&stream, limits);
         // Without the box the task would take the future's size twice, for as long as the connection lives.
         let serving = Box::pin(connection(stream, peer, Arc::clone(&place)));
-        tasks.spawn(async move {
+        tasks.spawn(timed("connection", async move {
             tokio::select! {
                 () = serving => {}
                 () = place.revoked() => tracing::debug!(%peer, "Ended a connection to make room for another"),
             }
-        });
+        }));
     }
 }
 

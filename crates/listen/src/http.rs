@@ -25,6 +25,7 @@ use crate::body::RequestBody;
 use crate::limits::Limits;
 use crate::response::{Counted, Unread};
 use nephele_budget::{Budget, Grant};
+use nephele_poll_time::timed;
 
 /// The longest head of a request, in bytes. Most of it is a bearer token or a cookie. Go's default of 1 MiB is more
 /// than any client needs.
@@ -193,7 +194,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, future: F) {
-        self.0.spawn(future);
+        self.0.spawn(timed("HTTP/2 stream", future));
     }
 }
 

@@ -1,5 +1,6 @@
 use std::{collections::HashMap, error::Error, future::Future};
 
+use nephele_poll_time::timed;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
@@ -60,7 +61,7 @@ impl Tasks {
     ) where
         E: Error + Send + Sync + 'static,
     {
-        let handle = self.running.spawn(async move { future.await.map_err(Into::into) });
+        let handle = self.running.spawn(timed(task, async move { future.await.map_err(Into::into) }));
         self.names.insert(handle.id(), (task, handle));
     }
 
@@ -73,7 +74,8 @@ impl Tasks {
     ) where
         E: Error + Send + Sync + 'static,
     {
-        let handle = self.running.spawn_on(async move { future.await.map_err(Into::into) }, runtime);
+        let handle =
+            self.running.spawn_on(timed(task, async move { future.await.map_err(Into::into) }), runtime);
         self.names.insert(handle.id(), (task, handle));
     }
 

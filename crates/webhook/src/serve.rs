@@ -82,7 +82,8 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     let reviews = server.reviews.share(peer, PEER_BYTES_MAX);
     let reply = match read(&reviews, request.into_body(), route.bytes_max).await {
         Ok(review) => {
-            let made = route.made.of(&review.bytes);
+            let (bytes, kind) = (review.bytes.clone(), route.made);
+            let made = server.turns.work(peer, bytes.len(), move || kind.of(&bytes)).await;
             if made > PEER_BYTES_MAX - REQUEST_BYTES {
                 too_many_values()
             } else if !review.grow(made) || !review.keep() {

@@ -1,7 +1,14 @@
 //! The handlers of calls, and the dispatch to them.
 
 use std::{
-    any::Any, cell::Cell, collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+    any::Any,
+    cell::Cell,
+    collections::BTreeMap,
+    fmt,
+    future::ready,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -119,9 +126,9 @@ impl Webhook {
     {
         let handler = Arc::new(handler);
         self.admission(&path.into(), move |review| {
-            let handler = handler.clone();
+            let (request, handler) = (review.into_request(), handler.clone());
             async move {
-                match review.into_request() {
+                match request {
                     Ok(request) => match handler(request).await {
                         Ok(warnings) => Answer::Allowed { warnings },
                         Err(denial) => Answer::Denied(denial),
@@ -141,20 +148,16 @@ impl Webhook {
     where
         F: Fn(&mut Value) + Send + Sync + 'static,
     {
-        let handler = Arc::new(handler);
         self.admission(&path.into(), move |review| {
-            let handler = handler.clone();
-            async move {
-                match review.into_request::<Value>().map(|request| request.change) {
-                    Ok(Change::Create(object) | Change::Update { new: object, .. }) => {
-                        let mut changed = object.clone();
-                        handler(&mut changed);
-                        Answer::Changed { patch: json_patch::diff(&object, &changed) }
-                    }
-                    Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
-                    Err(denial) => Answer::Denied(denial),
+            ready(match review.into_request::<Value>().map(|request| request.change) {
+                Ok(Change::Create(object) | Change::Update { new: object, .. }) => {
+                    let mut changed = object.clone();
+                    handler(&mut changed);
+                    Answer::Changed { patch: json_patch::diff(&object, &changed) }
                 }
-            }
+                Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
+                Err(denial) => Answer::Denied(denial),
+            })
         })
     }
 
@@ -231,13 +234,25 @@ impl Webhook {
         self.route(path, ADMISSION_BYTES_MAX, Made::Tree, move |Call { body, peer, turns }| {
             let answer = answer.clone();
             async move {
-                let review = match turns.work(peer, body.len(), move || review::read(&body)).await {
-                    Ok(review) => review,
+                // To make an object of a review, and to drop what is left of it, takes as long as to read it.
+                let bytes = body.len();
+                let begin = move || {
+                    review::read(&body).map(|review| {
+                        let uid = review.uid.clone();
+                        (uid, catch_unwind(AssertUnwindSafe(|| answer(review))))
+                    })
+                };
+                let (uid, answer) = match turns.work(peer, bytes, begin).await {
+                    Ok(begun) => begun,
                     Err(text) => return Reply::malformed(text),
                 };
-                let uid = review.uid.clone();
-                // The handler may also panic before its first await.
-                let answer = AssertUnwindSafe(async move { answer(review).await }).catch_unwind();
+                let answer = AssertUnwindSafe(async move {
+                    match answer {
+                        Ok(answer) => answer.await,
+                        Err(panic) => resume_unwind(panic),
+                    }
+                });
+                let answer = answer.catch_unwind();
                 let (outcome, answer) = match timeout(PATIENCE, answer).await {
                     Ok(Ok(answer @ (Answer::Allowed { .. } | Answer::Changed { .. }))) => {
                         (Outcome::Allowed, answer)

@@ -179,6 +179,12 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
+    /// Whether objects are parsed to find their fields.
+    pub(crate) fn parses(&self) -> bool {
+        let is_indexed = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
+        self.0.iter().any(|requirement| !is_indexed(&requirement.path))
+    }
+
     /// Refuses fields that the real server has no index for.
     pub(crate) fn check(&self, group: &str, kind: &str, custom: bool) -> Result<(), ApiError> {
         let known = |path: &str| {

@@ -32,6 +32,11 @@ impl View {
         Self { kind, version: version.to_owned(), shape, include }
     }
 
+    /// Whether whole objects are parsed to show them. Where a version is missing or only the version differs, too.
+    pub(crate) fn parses(&self) -> bool {
+        self.shape != Shape::Object || self.kind.versions.len() > 1 || self.kind.group == "events.k8s.io"
+    }
+
     /// One object.
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
         match self.shape {

@@ -3,9 +3,12 @@
 //! Between two frames a watcher holds a position in the log and no object. If a client does not read, only the frame in
 //! flight stays in memory. When the client reads again and the log no longer reaches back that far, it gets a 410
 //! response and lists again.
+//!
+//! Frames are made in small parts. Where a cluster has many watches, each part has its turn, so that a change does not make
+//! the tasks of other clusters wait for all of them. Parts for which large objects may be parsed are made on a thread of
+//! their own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,14 +18,15 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until};
 
 use super::convert::stored_in;
 use super::query::Options;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
 use super::view::View;
-use crate::allowance::WatchPlace;
+use crate::allowance::{LARGE_BYTES, WatchPlace};
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
 /// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.
@@ -56,12 +60,7 @@ struct Watcher {
     next_bookmark: Instant,
     over: bool,
     _place: WatchPlace,
-    /// Tells it from other watchers.
-    number: u64,
 }
-
-/// The number of the next watcher.
-static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn watch(
     store: &Arc<Store>,
@@ -75,7 +74,7 @@ pub(crate) fn watch(
     // The subscription comes before the list, so that no change is missed in between.
     let newest = store.subscribe();
     let started = Instant::now();
-    let mut watcher = Watcher {
+    let mut watcher = Box::new(Watcher {
         store: store.clone(),
         resource: stored_in(&view.kind),
         view,
@@ -90,8 +89,7 @@ pub(crate) fn watch(
         next_bookmark: started + BOOKMARK_INTERVAL,
         over: false,
         _place: place,
-        number: NEXT_WATCHER.fetch_add(1, Ordering::Relaxed),
-    };
+    });
     let current = store.resource_version();
     if watcher.cursor > current {
         // The client knows a later version than this server, which has lost its past. The client has to list again.
@@ -109,75 +107,90 @@ pub(crate) fn watch(
     let spread = Duration::from_secs(watcher.cursor % 1800);
     watcher.ends = started + options.timeout.unwrap_or(TIMEOUT_MIN + spread);
 
-    let frames = stream::unfold(watcher, |mut watcher| async move {
-        let frame = watcher.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(frame), watcher))
+    let frames = stream::unfold(watcher, |watcher| async move {
+        let (frames, watcher) = watcher.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(frames), watcher))
     });
     Ok(bytes_response(StatusCode::OK, Body::from_stream(frames)))
 }
 
 impl Watcher {
     /// The next frames, or none when the watch is over.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         loop {
-            let frames = self.ready_frames();
-            if !frames.is_empty() {
-                return Some(frames);
-            }
             if self.over {
                 return None;
+            }
+            if self.has_more() {
+                let frames;
+                (frames, self) = self.tell().await;
+                if !frames.is_empty() {
+                    return Some((frames, self));
+                }
+                // A selector may pass over many objects.
+                yield_now().await;
+                continue;
             }
             let wake =
                 if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             tokio::select! {
-                changed = self.newest.changed() => {
-                    if changed.is_err() {
-                        return None;
-                    }
-                    let delay = self.store.allowance().watch_delay(self.number);
-                    if !delay.is_zero() {
-                        sleep(delay).await;
-                    }
-                }
+                changed = self.newest.changed() => changed.ok()?,
                 () = sleep_until(wake) => {
                     let now = Instant::now();
                     self.over = now >= self.ends;
                     if self.options.allow_bookmarks && now >= self.next_bookmark {
                         self.next_bookmark = now + BOOKMARK_INTERVAL;
-                        return Some(self.bookmark(false));
+                        let bookmark = self.bookmark(false);
+                        return Some((bookmark, self));
                     }
                 }
             }
         }
     }
 
-    /// The next frames, up to about [`CHUNK`] bytes, without waiting.
-    fn ready_frames(&mut self) -> Bytes {
+    /// Whether there may be something to tell.
+    fn has_more(&self) -> bool {
+        self.beginning.is_some() || self.initial_end || *self.newest.borrow() > self.cursor
+    }
+
+    /// Whether the next part may take long: large objects are parsed for it.
+    fn is_large(&self) -> bool {
+        let parses = self.view.parses() || self.options.fields.parses();
+        parses && self.store.bytes_of(&self.resource, "", None) > LARGE_BYTES
+    }
+
+    /// Makes a part of the frames, in its turn.
+    async fn tell(mut self: Box<Self>) -> (Bytes, Box<Self>) {
+        let store = self.store.clone();
+        if self.is_large() {
+            let work = move || (self.part(), self);
+            return store.allowance().large_part(work).await;
+        }
+        let _turn = store.allowance().watch_turn().await;
+        (self.part(), self)
+    }
+
+    /// Makes a part of the frames: of [`PAGE`] objects or changes, and of about [`CHUNK`] bytes at most.
+    fn part(&mut self) -> Bytes {
         let mut out = BytesMut::new();
-        while out.len() < CHUNK && !self.over {
-            let told = if self.beginning.is_some() {
-                self.tell_beginning(&mut out)
-            } else if std::mem::take(&mut self.initial_end) {
-                out.put_slice(&self.bookmark(true));
-                Ok(true)
-            } else {
-                self.tell_changes(&mut out)
-            };
-            match told {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(expired) => {
-                    put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
-                    self.over = true;
-                }
-            }
+        let told = if self.beginning.is_some() {
+            self.tell_beginning(&mut out)
+        } else if std::mem::take(&mut self.initial_end) {
+            out.put_slice(&self.bookmark(true));
+            Ok(())
+        } else {
+            self.tell_changes(&mut out)
+        };
+        if let Err(expired) = told {
+            put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
+            self.over = true;
         }
         out.freeze()
     }
 
     /// Sends more of the objects that existed when the watch started.
-    fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
-        let Some(told) = &mut self.beginning else { return Ok(false) };
+    fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<(), Expired> {
+        let Some(told) = &mut self.beginning else { return Ok(()) };
         let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let after = told.as_ref().map(|(namespace, name)| (&**namespace, &**name));
         let page = self.store.list_at(&self.resource, namespace, self.cursor, after, PAGE)?;
@@ -186,29 +199,26 @@ impl Watcher {
             if self.options.labels.matches(object) && self.options.fields.matches(object) {
                 put_frame(out, "ADDED", &self.view.object(object, (self.clock)()));
                 if out.len() >= CHUNK {
-                    return Ok(true);
+                    return Ok(());
                 }
             }
         }
         if page.len() < PAGE {
             self.beginning = None;
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Sends more of the later changes. Returns false if there are none.
-    fn tell_changes(&mut self, out: &mut BytesMut) -> Result<bool, Expired> {
+    /// Sends more of the later changes.
+    fn tell_changes(&mut self, out: &mut BytesMut) -> Result<(), Expired> {
         let seen = *self.newest.borrow_and_update();
-        if seen <= self.cursor {
-            return Ok(false);
-        }
         let changes = self.store.changes_since(self.cursor, &self.resource, PAGE)?;
         for change in &changes {
             self.cursor = change.object.resource_version;
             if let Some((kind, object)) = self.event(change) {
                 put_frame(out, kind, &self.view.object(&object, (self.clock)()));
                 if out.len() >= CHUNK {
-                    return Ok(true);
+                    return Ok(());
                 }
             }
         }
@@ -216,7 +226,7 @@ impl Watcher {
             // The log may already hold later changes than `seen`.
             self.cursor = self.cursor.max(seen);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The event of a change for this watcher. When an object stops matching the selectors, the watcher gets a

@@ -1,13 +1,19 @@
 //! The events that watchers receive.
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
 use std::time::Duration;
 
-use nephele_apiserver::{ApiServer, Key, Object, StoreOptions};
+use futures::StreamExt as _;
+use nephele_apiserver::{ApiServer, Authentication, Key, Object, Settings, StoreOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tokio::task::{JoinSet, yield_now};
 
-use crate::support::{Watch, brief, failure, get, now, patch, pod, post, send, server, server_with};
+use crate::support::{
+    Call, Watch, brief, call, failure, get, now, patch, pod, post, send, server, server_with, settings,
+};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -306,5 +312,89 @@ async fn watcher_that_does_not_read_holds_no_objects() {
         };
         assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
         assert_eq!(watch.next().await, None);
+    }
+}
+
+/// Reads watches in tasks of their own, as connections do, and counts the parts that arrive.
+async fn read_all(server: &ApiServer, watches: usize, query: &str) -> (JoinSet<()>, Arc<AtomicUsize>) {
+    let parts = Arc::new(AtomicUsize::new(0));
+    let mut reading = JoinSet::new();
+    for _ in 0..watches {
+        let path = format!("{PODS}?{query}");
+        let response = call(server, Call { path: &path, ..Call::default() }).await;
+        assert_eq!(response.status(), 200);
+        let (mut body, parts) = (response.into_body().into_data_stream(), parts.clone());
+        reading.spawn(async move {
+            while body.next().await.is_some() {
+                parts.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    (reading, parts)
+}
+
+/// Between two turns of somebody else's task, one watcher of a cluster tells something, however many there are.
+#[tokio::test]
+async fn many_watchers_let_others_go_first() {
+    const WATCHES: usize = 300;
+    let server = server_with(StoreOptions { takes_turns: true, ..StoreOptions::default() });
+    post(&server, PODS, pod("a", json!({}))).await;
+    let (_reading, parts) = read_all(&server, WATCHES, "watch=true").await;
+    for round in 1..=2 {
+        let mut most = 0;
+        while parts.load(Ordering::Relaxed) < round * WATCHES {
+            let before = parts.load(Ordering::Relaxed);
+            yield_now().await;
+            most = most.max(parts.load(Ordering::Relaxed) - before);
+        }
+        assert!(most <= 2, "{most} parts at once");
+        // Now all of them have the same change to tell.
+        label(&server, "a", "changed").await;
+    }
+}
+
+/// A watch that passes over many objects lets others run in between.
+#[tokio::test]
+async fn a_watch_is_told_in_small_parts() {
+    const OBJECTS: usize = 640;
+    let server = server();
+    for number in 0..OBJECTS {
+        post(&server, PODS, pod(&format!("p{number}"), json!({}))).await;
+    }
+    let query = "watch=true&labelSelector=none&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let (_reading, parts) = read_all(&server, 1, query).await;
+    let mut rounds = 0;
+    while parts.load(Ordering::Relaxed) == 0 {
+        yield_now().await;
+        rounds += 1;
+    }
+    assert!(rounds >= OBJECTS / 64, "{rounds} rounds");
+}
+
+/// Large objects are not parsed by the threads of tasks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn large_objects_are_shown_by_another_thread() {
+    let worker = tokio::spawn(async { thread::current().id() }).await.unwrap();
+    for (bytes, is_elsewhere) in [(1024, false), (200 * 1024, true)] {
+        let shown_by = Arc::new(Mutex::new(None));
+        let known = shown_by.clone();
+        let clock = move || {
+            *known.lock().unwrap() = Some(thread::current().id());
+            now()
+        };
+        let (server, clock) = (server(), Arc::new(clock));
+        let mut large = pod("a", json!({}));
+        large["metadata"]["annotations"] = json!({ "a": "x".repeat(bytes) });
+        post(&server, PODS, large).await;
+        let settings = Settings { clock, ..(*settings(Authentication::AllowAll)).clone() };
+        let server = ApiServer::new(server.store().clone(), Arc::new(settings));
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let first = tokio::spawn(async move {
+            let path = format!("{PODS}?watch=true");
+            let response = call(&server, Call { path: &path, accept, ..Call::default() }).await;
+            response.into_body().into_data_stream().next().await
+        });
+        assert!(first.await.unwrap().is_some());
+        assert_eq!(*shown_by.lock().unwrap() != Some(worker), is_elsewhere, "{bytes} bytes");
     }
 }

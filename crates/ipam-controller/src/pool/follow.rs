@@ -9,6 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use nephele_kit::{Gate, Listing, trim, watch_failed};
+use nephele_poll_time::timed;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -105,13 +106,13 @@ impl<K: PoolObject> Followed<K> {
         self.known.insert(key.clone(), Known { pool, uid, newest });
         let shutdown = self.shutdown.clone();
         let ended = key.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(timed("pool", async move {
             let work = AssertUnwindSafe(task.run(shutdown.clone())).catch_unwind();
             work.await.err()?;
             error!(pool = %ended, "The task of a pool panicked; restarting it");
             shutdown.run_until_cancelled(sleep(AFTER_PANIC)).await?;
             Some(ended)
-        });
+        }));
         self.context.wake_claims_of(key);
     }
 

@@ -15,6 +15,7 @@ use axum::{
 use futures::{Stream, stream};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use nephele_cloud::{Cloud, ClusterObjects, PutBackError};
+use nephele_listen::{Owner, Turns};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -37,19 +38,21 @@ struct Checkpoints {
     cloud: RunningCloud,
     /// One request at a time, because each may need much memory.
     place: Arc<Semaphore>,
+    /// For the lines of clusters, whose clients choose how long they are.
+    turns: Turns,
 }
 
 /// `/checkpoint` in lines of JSON.
 pub(crate) fn router(cloud: RunningCloud) -> Router {
-    let checkpoints = Checkpoints { cloud, place: Arc::new(Semaphore::new(1)) };
+    let checkpoints = Checkpoints { cloud, place: Arc::new(Semaphore::new(1)), turns: Turns::default() };
     Router::new().route("/checkpoint", get(read).put(put_back).delete(forget)).with_state(checkpoints)
 }
 
 impl Checkpoints {
     /// The cloud, and the place of a request, or why there is none.
-    fn enter(self) -> Result<(Cloud, OwnedSemaphorePermit), &'static str> {
+    fn enter(&self) -> Result<(Cloud, OwnedSemaphorePermit), &'static str> {
         let cloud = self.cloud.get().ok_or(NO_CLOUD)?;
-        let place = self.place.try_acquire_owned();
+        let place = Arc::clone(&self.place).try_acquire_owned();
         Ok((cloud.clone(), place.map_err(|_| "another checkpoint is being read or put back\n")?))
     }
 }
@@ -64,7 +67,7 @@ async fn read(
     };
     match checkpoints.enter() {
         Ok((cloud, place)) => {
-            let lines = lines(cloud, query, place);
+            let lines = lines(cloud, query, place, checkpoints.turns);
             ([(CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
         }
         Err(why) => unavailable(why),
@@ -76,18 +79,26 @@ fn lines(
     cloud: Cloud,
     query: CheckpointQuery,
     place: OwnedSemaphorePermit,
+    turns: Turns,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let CheckpointQuery { namespace, names } = query;
     let mut clusters = cloud.clusters();
     clusters.retain(|id| namespace.as_ref().is_none_or(|namespace| *namespace == id.namespace));
-    stream::unfold((cloud, clusters.into_iter(), place), move |(cloud, mut clusters, place)| async move {
-        let line = clusters.find_map(|id| match names {
-            true => {
+    let state = (cloud, clusters.into_iter(), place, turns);
+    stream::unfold(state, move |(cloud, mut clusters, place, turns)| async move {
+        loop {
+            let id = clusters.next()?;
+            let line = if names {
                 cloud.observe_cluster(&id).map(|_| json(&Name { namespace: id.namespace, name: id.name }))
+            } else {
+                let cloud = cloud.clone();
+                let line = move || cloud.cluster_objects(&id).map(Bytes::from);
+                turns.work(Owner::unique(), usize::MAX, line).await
+            };
+            if let Some(line) = line {
+                return Some((Ok(line), (cloud, clusters, place, turns)));
             }
-            false => cloud.cluster_objects(&id).map(|objects| json(&objects)),
-        })?;
-        Some((Ok(line), (cloud, clusters, place)))
+        }
     })
 }
 
@@ -121,13 +132,11 @@ async fn put_back(State(checkpoints): State<Checkpoints>, body: Body) -> Respons
             return refused(StatusCode::BAD_REQUEST, &format!("failed to read the request: {error}"));
         }
     };
-    let clusters = match parse(&body) {
-        Ok(clusters) => clusters,
-        Err(wrong) => return refused(StatusCode::BAD_REQUEST, &wrong),
-    };
-    match cloud.put_back(clusters) {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => {
+    let work = move || parse(&body).map(|clusters| cloud.put_back(clusters));
+    match checkpoints.turns.work(Owner::unique(), usize::MAX, work).await {
+        Err(wrong) => refused(StatusCode::BAD_REQUEST, &wrong),
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) => {
             let status = match error {
                 PutBackError::Exists(_) => StatusCode::CONFLICT,
                 PutBackError::Objects { .. } => StatusCode::BAD_REQUEST,
@@ -162,6 +171,8 @@ fn refused(status: StatusCode, why: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::to_bytes;
     use http::Request;
     use nephele_cloud::{ClusterId, ClusterSpec};
@@ -244,6 +255,39 @@ mod tests {
             cloud.delete_cluster(&spec("one").id);
         }
         assert_eq!(noted, [Some(note.clone()), Some(note), None]);
+        cloud.shutdown().await;
+    }
+
+    /// Clients of a cluster choose how many objects it has. They do not choose for how long a thread of tasks is busy.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn objects_are_written_by_a_thread_of_their_own() {
+        let cloud = with_cluster("one");
+        let line = String::from_utf8(cloud.cluster_objects(&spec("one").id).expect("it runs")).expect("text");
+        let mut objects: ClusterObjects = serde_json::from_str(&line).expect("one line");
+        let pattern =
+            objects.objects.iter().find(|record| record.resource == "namespaces").expect("some").clone();
+        for number in 0..20_000 {
+            let mut record = pattern.clone();
+            record.name = format!("n{number}");
+            record.object.as_mut().expect("it is there")["metadata"]["name"] = json!(record.name);
+            objects.objects.push(record);
+        }
+        cloud.delete_cluster(&spec("one").id);
+        cloud.put_back(vec![objects]).expect("it is taken");
+        cloud.ensure_cluster(spec("one")).expect("a port is free");
+
+        nephele_poll_time::measure_with(|| {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            Duration::try_from(time).expect("a time of a thread")
+        });
+        let router = router(running(&cloud));
+        let reading =
+            nephele_poll_time::timed("reader", async move { ask(&router, get("/checkpoint")).await });
+        let (status, text) = tokio::spawn(reading).await.expect("no panic");
+        assert!(status == StatusCode::OK && text.len() > 4_000_000, "{status}, {} bytes", text.len());
+        let longest = nephele_poll_time::take_longest();
+        let (_, reader) = longest.iter().find(|(task, _)| *task == "reader").expect("it was polled");
+        assert!(*reader < Duration::from_millis(50), "{reader:?}");
         cloud.shutdown().await;
     }
 

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, put},
 };
+use nephele_listen::{Owner, Turns};
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
@@ -21,7 +22,7 @@ pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
 
 /// `/metrics` in the Prometheus text format.
 pub(crate) fn router(registry: Registry) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(registry)
+    Router::new().route("/metrics", get(metrics)).with_state((registry, Turns::default()))
 }
 
 /// `/debug/flags/v`, as in Cluster API's managers: PUT a number to log more or less.
@@ -35,8 +36,14 @@ pub(crate) fn authorized(router: Router, reviews: Reviews, audience: Option<&'st
     router.layer(middleware::from_fn_with_state((reviews, audience), authorize))
 }
 
-async fn metrics(State(registry): State<Registry>) -> Response {
-    match TextEncoder::new().encode_to_string(&registry.gather()) {
+/// There are series for each namespace, so users choose how many there are.
+async fn metrics(
+    State((registry, turns)): State<(Registry, Turns)>,
+    caller: Option<Extension<CallerAddress>>,
+) -> Response {
+    let owner = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| Owner::peer(address));
+    let write = move || TextEncoder::new().encode_to_string(&registry.gather());
+    match turns.work(owner, usize::MAX, write).await {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
         Err(error) => {
             warn!(%error, "Failed to write the metrics");

@@ -216,7 +216,8 @@ async fn answer(
         }
         Err(_elapsed) => return Answer { body: None, outcome: Outcome::Slow },
     };
-    let parsed = parsed_size(&held.bytes, Parse::Types);
+    let bytes = held.bytes.clone();
+    let parsed = service.turns.work(peer, bytes.len(), move || parsed_size(&bytes, Parse::Types)).await;
     if parsed > parsed_bytes_max {
         let message = format!("error reading request: its values take more than {parsed_bytes_max} bytes");
         return (route.handler.fail)(message, Outcome::TooLarge);

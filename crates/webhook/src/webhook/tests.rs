@@ -1,3 +1,5 @@
+use std::thread::{self, ThreadId};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
@@ -262,4 +264,34 @@ fn several_faults_are_listed_as_the_api_machinery_does() {
         denial.message(),
         r#"Widget.example.org "w" is invalid: [a: Invalid value: 1: no, b: Invalid value: 1: no]"#
     );
+}
+
+/// Knows the thread that made it.
+struct Made(ThreadId);
+
+impl<'de> serde::Deserialize<'de> for Made {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer)?;
+        Ok(Self(thread::current().id()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn objects_of_large_reviews_are_made_by_another_thread() {
+    let answer = async |request: AdmissionRequest<Made>| match request.change {
+        Change::Create(Made(thread)) => Ok(vec![format!("{thread:?}")]),
+        Change::Update { .. } | Change::Delete(_) => Ok(Vec::new()),
+    };
+    let webhook = Arc::new(Webhook::new().validate("/validate", answer));
+    for (bytes, is_elsewhere) in [(10, false), (200 * 1024, true)] {
+        let review = review("CREATE", &json!({ "text": "x".repeat(bytes) }), &Value::Null).to_string();
+        let webhook = webhook.clone();
+        let asking = async move {
+            let answer = webhook.answer("/validate", review.into_bytes()).await;
+            (thread::current().id(), answer.expect("there is a handler").1)
+        };
+        let (worker, text) = tokio::spawn(asking).await.expect("no panic");
+        assert!(text.contains("ThreadId"), "{text}");
+        assert_eq!(!text.contains(&format!("{worker:?}")), is_elsewhere, "{bytes} bytes: {text}");
+    }
 }

@@ -40,7 +40,7 @@ const PURE: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates that use no other crate of the workspace.
-const LEAVES: [&str; 13] = [
+const LEAVES: [&str; 14] = [
     "nephele-api",
     "nephele-budget",
     "nephele-engine",
@@ -50,6 +50,7 @@ const LEAVES: [&str; 13] = [
     "nephele-growth",
     "nephele-ipam",
     "nephele-pki",
+    "nephele-poll-time",
     "nephele-portforward",
     "nephele-state",
     "nephele-yaml",
@@ -60,7 +61,7 @@ const LEAVES: [&str; 13] = [
 const ALMOST_LEAVES: [(&str, &[&str]); 3] = [
     ("nephele-apiserver", &["nephele-budget", "nephele-yaml"]),
     ("nephele-e2e", &["nephele-api"]),
-    ("nephele-listen", &["nephele-budget"]),
+    ("nephele-listen", &["nephele-budget", "nephele-poll-time"]),
 ];
 
 /// The only crate with unsafe code, which the lints of the workspace forbid; and an example outside of the workspace,
