@@ -332,7 +332,9 @@ impl World {
     fn note(&mut self, round: usize, key: &str, what: String) {
         if !self.changed.contains_key(&(round, key.to_owned())) {
             let now = self.versions();
-            let objects = now.iter().filter(|(of, _)| *of == key || of.starts_with("faults "));
+            let is_about =
+                |of: &str| of == key || of.starts_with("faults ") || of.starts_with("inmemorymachines ");
+            let objects = now.iter().filter(|(of, _)| is_about(of));
             let objects: Vec<_> = objects.map(|(key, object)| format!("{key} {}", content(object))).collect();
             tracing::debug!(round, key, what, "Changed:\n{}", objects.join("\n"));
         }
@@ -395,7 +397,7 @@ impl World {
         let key = Key::new(OURS[1].0, OURS[1].1, EVEN, name.as_str().unwrap_or_default());
         let found = self.quiet.api.server().store().get(&key);
         let found = found.and_then(|object| serde_json::from_value::<InMemoryMachine>(object.value()).ok());
-        found.is_none_or(|machine| machine.has_ended())
+        found.is_none_or(|machine| machine.termination().is_some() || machine.has_ended())
     }
 
     /// What of a Node has to outlast a manager. Without a state directory that is what follows from the objects of the

@@ -102,10 +102,16 @@ async fn trouble(scope: &Scope) -> anyhow::Result<()> {
         "spec": {"api": {"rate": 2, "readAfterWriteLag": "30s"}},
     });
     let faults = OPERATIONS.map(|operation| {
+        // No cluster is available whose load balancer cannot be read.
+        let is_read = operation.starts_with("Describe");
+        let callers: &[&str] = if is_read { &["machinePool"] } else { &["cluster", "machine"] };
         json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Fault",
             "metadata": {"name": operation.to_lowercase()},
-            "spec": {"match": {"operations": [operation]}, "effect": {"fail": {"reason": "Throttled"}}},
+            "spec": {
+                "match": {"operations": [operation], "callers": callers},
+                "effect": {"fail": {"reason": "Throttled"}},
+            },
         })
     });
     let objects: Vec<_> = std::iter::once(cloud).chain(faults).collect();
