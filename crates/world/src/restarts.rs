@@ -17,7 +17,7 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, SimulatedCloud};
-use nephele_api::conditions::{self, reasons};
+use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
@@ -91,8 +91,10 @@ fn live(seed: u64, restarts: bool) -> Result<Changed, String> {
     paused_runtime().block_on(async {
         let mut draws = draws_about(seed, &["restarts"], 0);
         let keeps_state = draws.random_ratio(1, 2);
+        let deletion = ["0s", "20s", "20m"][draws.random_range(0..3_usize)];
         let quiet = Quiet::with_disk(LEASE, keeps_state).await;
-        let mut world = World { quiet, draws, keeps_state, restarts, made: 0, changed: Changed::new() };
+        let mut world =
+            World { quiet, draws, keeps_state, restarts, deletion, made: 0, changed: Changed::new() };
         let outcome = world.live(seed).await;
         world.quiet.stop().await;
         outcome.map(|()| world.changed)
@@ -106,6 +108,9 @@ struct World {
     keeps_state: bool,
     /// Whether the manager is restarted. In the twin it is not.
     restarts: bool,
+    /// How long the cloud takes to delete an instance. It does not change, because a restart forgets what it was when a
+    /// deletion began.
+    deletion: &'static str,
     /// The number of Faults so far.
     made: u32,
     changed: Changed,
@@ -220,12 +225,11 @@ impl World {
         let draws = &mut self.draws;
         let rate = draws.random_ratio(1, 2).then(|| draws.random_range(1..6_u8));
         let lag = draws.random_ratio(1, 2).then(|| format!("{}s", draws.random_range(1..60_u8)));
-        let deletion = ["0s", "20s", "24h"][draws.random_range(0..3_usize)];
         let machines = draws.random_ratio(1, 3).then(|| draws.random_range(1..12_u8));
         let paused = draws.random_ratio(1, 6);
         let spec = json!({
             "api": { "rate": rate, "readAfterWriteLag": lag },
-            "latency": { "delete": { "fixed": { "duration": deletion } } },
+            "latency": { "delete": { "fixed": { "duration": self.deletion } } },
             "quotas": { "instances": machines },
             "clock": { "paused": paused },
             "leakedInstances": "Keep",
@@ -441,11 +445,22 @@ impl World {
             };
             let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else { return Ok(()) };
             if begun.elapsed() > SETTLES_WITHIN {
-                let status = missing.status.as_ref().map(|status| &status.conditions);
-                return Err(format!("{} is not available: {status:?}", missing.name_any()));
+                return Err(format!("{} is not available: {}", missing.name_any(), self.waiting().await));
             }
             sleep(ASK_EVERY).await;
         }
+    }
+
+    /// What machines that are not ready say.
+    async fn waiting(&self) -> String {
+        let machines = self.api::<InMemoryMachine>().list(&ListParams::default()).await.expect("a list");
+        let waiting = machines.iter().filter_map(|machine| {
+            let conditions = &machine.status.as_ref()?.conditions;
+            let ready = conditions::find(conditions, types::READY)?;
+            (ready.status == conditions::FALSE)
+                .then(|| format!("{}: {} {}", machine.name_any(), ready.reason, ready.message))
+        });
+        waiting.collect::<Vec<_>>().join("; ")
     }
 
     /// The name of an object of a kind that is not being deleted, if there is one.
