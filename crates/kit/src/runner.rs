@@ -10,6 +10,7 @@ use kube::{
         Controller,
         controller::{self, Action},
         reflector::{ObjectRef, Store},
+        watcher,
     },
 };
 use nephele_poll_time::timed;
@@ -83,8 +84,32 @@ where
         filter: &WatchFilter,
         concurrency: NonZeroU16,
     ) -> Self {
+        Self::of(name, services, api, filter.watch_config(), concurrency)
+    }
+
+    /// As [`Runner::new`], for objects that may each be as large as an object can be: reads so many at a time, because they
+    /// are made of an answer all at once.
+    #[must_use]
+    pub fn of_large(
+        name: &'static str,
+        services: &Services,
+        api: Api<K>,
+        filter: &WatchFilter,
+        concurrency: NonZeroU16,
+        page: u32,
+    ) -> Self {
+        Self::of(name, services, api, filter.watch_config().page_size(page), concurrency)
+    }
+
+    fn of(
+        name: &'static str,
+        services: &Services,
+        api: Api<K>,
+        config: watcher::Config,
+        concurrency: NonZeroU16,
+    ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
-        let (store, listed, changes) = followed(api, filter.watch_config(), &services.metrics);
+        let (store, listed, changes) = followed(api, config, &services.metrics);
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));

@@ -11,7 +11,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, task::yield_now};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -174,6 +174,7 @@ where
     let errors = metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
     let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
+    let events = events.then(one_at_a_time);
     let mut before = Vec::new();
     let changes = events.filter_map(move |event| {
         let change = match event {
@@ -205,6 +206,12 @@ where
         std::future::ready(change)
     });
     (store, listed, changes)
+}
+
+/// Lets others run after each event: objects are as large as users make them, and to read a thousand of them takes long.
+async fn one_at_a_time<T>(event: T) -> T {
+    yield_now().await;
+    event
 }
 
 /// The reference of an object, as a controller's queue uses it.

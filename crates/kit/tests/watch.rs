@@ -82,6 +82,47 @@ async fn object_that_was_deleted_while_the_watch_was_broken_is_announced() {
     assert!(cache.get("default", "deleted").is_none());
 }
 
+/// Objects are as large as users make them. Others run after each of them, not after all.
+#[tokio::test(start_paused = true)]
+async fn a_cache_lets_others_run_between_two_objects() {
+    const OBJECTS: u32 = 200;
+    let list: Objects = (0..OBJECTS).map(|number| (format!("o-{number}"), number)).collect();
+    let (client, shutdown) = (api(vec![list]), CancellationToken::new());
+    let services = services(&client, &shutdown);
+    let (cache, follow) =
+        Cache::<ConfigMap>::start(&services, Api::all(client), watcher::Config::default(), shutdown);
+    tokio::spawn(follow);
+    let mut rounds = 0;
+    while cache.store().is_empty() {
+        tokio::task::yield_now().await;
+        rounds += 1;
+    }
+    assert!(rounds >= OBJECTS, "{rounds} rounds");
+}
+
+/// A page is made into objects all at once.
+#[tokio::test(start_paused = true)]
+async fn large_objects_are_listed_in_small_pages() {
+    let (asked, shutdown) = (Arc::new(parking_lot::Mutex::new(Vec::new())), CancellationToken::new());
+    let (inner, known) = (api(vec![Objects::new()]), Arc::clone(&asked));
+    let client = Client::new(
+        tower::service_fn(move |request: Request<Body>| {
+            known.lock().push(request.uri().query().unwrap_or_default().to_owned());
+            let inner = inner.clone();
+            async move { inner.send(request).await }
+        }),
+        "default",
+    );
+    let (services, filter) = (services(&client, &shutdown), WatchFilter::default());
+    let of = Api::<ConfigMap>::all(client);
+    let runner = Runner::of_large("configmap", &services, of, &filter, NonZeroU16::MIN, 2);
+    let listed = runner.listed();
+    tokio::spawn(runner.run(|_| async { Ok::<_, Never>(Outcome::Done) }, shutdown));
+    assert!(listed.wait().await);
+    let first = asked.lock()[0].clone();
+    assert!(first.contains("limit=2"), "{first}");
+}
+
 /// Lists of few names, so that names are deleted, created and used again. Each object that is created has a uid of its own.
 fn lists() -> impl Strategy<Value = Vec<Objects>> {
     let step = proptest::collection::btree_map(0..4_u8, 0..3_u8, 0..5);

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::RequestBody;
 use crate::limits::Limits;
+use crate::paced::Paced;
 use crate::response::{Counted, Unread};
 use nephele_budget::{Budget, Grant};
 use nephele_poll_time::timed;
@@ -136,7 +137,7 @@ impl Http {
                 Ok::<_, S::Error>(Response::from_parts(head, http_body_util::Either::Right(body)))
             }
         });
-        let io = TokioIo::new(io);
+        let io = TokioIo::new(Paced::new(io));
         match protocol {
             Protocol::Http2 => {
                 let connection = http2::Builder::new(Tracked(self.tasks.clone()))

@@ -21,13 +21,15 @@
 //! connections are taken, a new connection is not refused: of the address that has most of them, the least recently used
 //! connection is closed to make room. A client that opens connections only loses its own.
 //!
-//! The crate knows no kind of object, reads no argument, and depends on no other crate of Nephele but `nephele-budget`.
+//! The crate knows no kind of object, reads no argument, and depends on no other crate of Nephele but `nephele-budget` and
+//! `nephele-poll-time`.
 
 mod accept;
 mod body;
 mod handshake;
 mod http;
 mod limits;
+mod paced;
 mod response;
 mod serve;
 mod turns;

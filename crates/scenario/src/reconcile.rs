@@ -12,11 +12,10 @@ use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_kit::{
-    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity,
+    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity, apart,
     kube_category, kube_retry, patch, paused,
 };
 use thiserror::Error;
-use tokio::task::yield_now;
 
 use crate::act::Actor;
 use crate::mistake::Valid;
@@ -127,7 +126,10 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     let object = match version.is_some() && version == known.metadata.resource_version {
         true => known,
         false => {
-            let Some(object) = api.get_opt(&known.name_any()).await.map_err(Error::Read)? else {
+            let turn = context.runs.turn(&known).await;
+            let read = api.get_opt(&known.name_any()).await.map_err(Error::Read)?;
+            drop(turn);
+            let Some(object) = read else {
                 context.end(&known);
                 return Ok(Outcome::Done);
             };
@@ -180,7 +182,7 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
 async fn rest(
     context: &Context,
     api: &Api<Scenario>,
-    object: &Scenario,
+    object: &Arc<Scenario>,
     message: String,
 ) -> Result<Outcome, Error> {
     let waiting = Ok(Outcome::WaitingOn("unpaused"));
@@ -189,7 +191,7 @@ async fn rest(
         return waiting;
     }
     if let Some(status) = paused_status(object, message, context.now()) {
-        let mut reported = object.clone();
+        let mut reported = Scenario::clone(object);
         reported.status = Some(status);
         match patch::status(api, object, &reported, Precondition::ResourceVersion).await {
             Err(error) if error.is_not_found() => return Ok(Outcome::Done),
@@ -210,16 +212,20 @@ async fn rest(
 }
 
 /// The script of this generation of a Scenario: the one that is kept, or else a new one.
-async fn script(context: &Context, object: &Scenario, generation: i64) -> Valid<Arc<Script>> {
+async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> Valid<Arc<Script>> {
     let kept = context.runs.kept(object).and_then(|kept| kept.script);
     if let Some((_, script)) = kept.filter(|(of, _)| *of == generation) {
         return Ok(script);
     }
-    let script = Arc::new(validate(&object.name_any(), &object.spec)?);
-    for step in &script.steps {
-        check_manifests(&object.namespace().unwrap_or_default(), step)?;
-        yield_now().await;
-    }
+    let (turn, read) = (context.runs.turn(object).await, Arc::clone(object));
+    let read = move || -> Valid<_> {
+        let _turn = turn;
+        let script = validate(&read.name_any(), &read.spec)?;
+        let namespace = read.namespace().unwrap_or_default();
+        script.steps.iter().try_for_each(|step| check_manifests(&namespace, step))?;
+        Ok(Arc::new(script))
+    };
+    let script = apart(read).await?;
     context.runs.keep(object, |kept| {
         kept.script = Some((generation, Arc::clone(&script)));
         // The steps of another script are others.

@@ -13,6 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::reconcile::{Context, is_over_and_let_go, reconcile, scenario_of};
 use crate::runs::Runs;
 
+/// Scenarios that are read at a time where all are listed. Each has 1.5 MiB at most, as any object, so these take some
+/// milliseconds and megabytes.
+const PAGE: u32 = 2;
+
 /// Which scenarios run, and how many are looked at at a time.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -41,12 +45,13 @@ pub fn run(
     Box::pin(async move {
         let Settings { watch_namespace, watch_filter, concurrency } = settings;
         let filter = WatchFilter::new(watch_filter.as_deref());
-        let runner: Runner<Scenario> = Runner::new(
+        let runner: Runner<Scenario> = Runner::of_large(
             "scenario",
             &services,
             scoped(client.clone(), watch_namespace.as_deref()),
             &filter,
             concurrency,
+            PAGE,
         );
         // A request to create a Fault may arrive after its sender has given it up, and after its Scenario is over.
         let of_namespaces = scoped(client.clone(), watch_namespace.as_deref());

@@ -12,6 +12,7 @@ use kube::{Resource as _, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::Scenario;
 use nephele_kit::paused;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::plan::is_over;
 use crate::script::Script;
@@ -48,12 +49,19 @@ pub(crate) struct Runs {
     namespaces: Mutex<HashMap<String, Namespace>>,
 }
 
-#[derive(Default)]
 struct Namespace {
     /// By uid. Each Scenario that runs has a place.
     places: HashMap<String, Kept>,
     /// Whether others may wait for a place.
     has_waiting: bool,
+    /// The turn in which a Scenario is read: a user makes it large, and many of them.
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self { places: HashMap::new(), has_waiting: false, turn: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 impl Runs {
@@ -87,6 +95,16 @@ impl Runs {
         let namespaces = self.namespaces.lock();
         let namespace = namespaces.get(object.metadata.namespace.as_deref().unwrap_or_default())?;
         namespace.places.get(object.metadata.uid.as_deref().unwrap_or_default()).cloned()
+    }
+
+    /// The turn of a Scenario among those of its namespace. While it lasts, the Scenario is read, and no other one.
+    pub(crate) async fn turn(&self, object: &Scenario) -> OwnedSemaphorePermit {
+        let turn = {
+            let mut namespaces = self.namespaces.lock();
+            let namespace = namespaces.entry(object.namespace().unwrap_or_default()).or_default();
+            Arc::clone(&namespace.turn)
+        };
+        turn.acquire_owned().await.expect("nobody closes the semaphore")
     }
 
     /// Changes what is known of a Scenario, if it runs.

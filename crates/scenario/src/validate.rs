@@ -53,8 +53,8 @@ pub(crate) fn validate(name: &str, spec: &ScenarioSpec) -> Valid<Script> {
     Ok(Script { steps: reader.steps })
 }
 
-/// Finds the mistakes in the manifests of a step. They take a millisecond for each 10 KiB or so, so whoever checks several
-/// steps lets others run in between.
+/// Finds the mistakes in the manifests of a step. They take a millisecond for each 10 KiB or so, so those of a Scenario are
+/// checked on a thread of their own.
 pub(crate) fn check_manifests(namespace: &str, step: &Step) -> Valid<()> {
     let Action::Change(Change::Apply { field, manifests }) = &step.action else { return Ok(()) };
     let read = manifests::read(manifests, namespace, readable);

@@ -42,8 +42,11 @@ impl RecentRecords {
         Self { driver, clock, appended, over, filter, last, reports_gaps }
     }
 
-    /// The lines of the next records that pass the filter. Empty when all records that the journal has were read.
+    /// The lines of the next records that pass the filter. Empty when all records that the journal has were read. It may look
+    /// at all of them, so whoever serves others reads on a thread of its own.
     pub fn read(&mut self) -> Vec<JournalLine> {
+        // Before anything is read, so that no notification is missed.
+        self.appended.mark_unchanged();
         loop {
             let (oldest, batch) = self.driver.look(|engine| {
                 let journal = engine.journal();
@@ -64,20 +67,17 @@ impl RecentRecords {
         }
     }
 
-    /// As [`RecentRecords::read`], but waits while there are no lines. Returns none after the cloud was shut down.
-    pub async fn next(&mut self) -> Vec<JournalLine> {
-        loop {
-            // Before anything is read, so that no notification is missed.
-            let over = self.over.is_cancelled();
-            self.appended.mark_unchanged();
-            let lines = self.read();
-            if over || !lines.is_empty() {
-                return lines;
-            }
-            tokio::select! {
-                () = self.over.cancelled() => {}
-                _ = self.appended.changed() => {}
-            }
+    /// Whether the cloud was shut down: what is read from now on is all there will be.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Waits until there may be more than was read, or the cloud is shut down.
+    pub async fn appended(&mut self) {
+        tokio::select! {
+            () = self.over.cancelled() => {}
+            _ = self.appended.changed() => {}
         }
     }
 }

@@ -2,18 +2,17 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::whole::{NAMESPACES, Whole};
+use super::whole::{READER, READER_OF_OURS, Whole};
 use super::wire::{Connection, Payload, Server};
+use super::{spdy, tenant};
 
 const MIB: usize = 1 << 20;
 /// The media type of most bodies.
@@ -40,6 +39,8 @@ pub(super) enum Attack {
     DenseBodies,
     /// As many port-forwards as are given.
     PortForwards,
+    /// As many connections inside of port-forwards as are given, and TLS handshakes in them.
+    PortForwardPairs,
     /// As many watches as are given, and changes that they show.
     Watches,
     /// Objects of the largest size, as many as are taken.
@@ -64,11 +65,15 @@ pub(super) enum Attack {
     OpenStalledHooks,
     /// Connections to the port of the probes, which stay silent.
     OpenProbes,
+    /// Requests to the diagnostics with ever new tokens.
+    OpenDiagnostics,
+    /// Readers of everything that the diagnostics show, also of those that read slowly.
+    DiagnosticsReaders,
 }
 
 impl Attack {
     /// The whole menu.
-    pub(super) const MENU: [Self; 19] = [
+    pub(super) const MENU: [Self; 22] = [
         Self::StalledBodies,
         Self::UnreadLists,
         Self::JsonPatches,
@@ -76,6 +81,7 @@ impl Attack {
         Self::Tables,
         Self::DenseBodies,
         Self::PortForwards,
+        Self::PortForwardPairs,
         Self::Watches,
         Self::ManyRequests,
         Self::Fills,
@@ -88,6 +94,8 @@ impl Attack {
         Self::OpenHooks,
         Self::OpenStalledHooks,
         Self::OpenProbes,
+        Self::OpenDiagnostics,
+        Self::DiagnosticsReaders,
     ];
 
     /// Its name in the table.
@@ -100,6 +108,7 @@ impl Attack {
             Self::Tables => "cluster: tables",
             Self::DenseBodies => "cluster: dense bodies",
             Self::PortForwards => "cluster: port-forwards",
+            Self::PortForwardPairs => "cluster: port-forward pairs",
             Self::Watches => "cluster: watches",
             Self::ManyRequests => "cluster: many requests",
             Self::Fills => "cluster: fills",
@@ -112,12 +121,15 @@ impl Attack {
             Self::OpenHooks => "open: hooks",
             Self::OpenStalledHooks => "open: stalled hooks",
             Self::OpenProbes => "open: probes",
+            Self::OpenDiagnostics => "open: diagnostics",
+            Self::DiagnosticsReaders => "reader: diagnostics",
         }
     }
 
     /// Prepares what the attack needs.
     pub(super) async fn prepare(self, whole: &Whole) -> anyhow::Result<()> {
         match self {
+            Self::DiagnosticsReaders => fill(&whole.hostile, "configmaps", 24, &text(MIB)).await,
             Self::UnreadLists => fill(&whole.hostile, "configmaps", 64, &text(120 * 1024)).await,
             Self::JsonPatches => {
                 let list = format!("[{}0]", "0,".repeat(60_000));
@@ -132,8 +144,8 @@ impl Attack {
 
     /// Attacks until it is dropped.
     pub(super) async fn run(self, whole: Arc<Whole>) {
-        let [hostile, webhook, extension, health] =
-            [&whole.hostile, &whole.webhook, &whole.extension, &whole.health]
+        let [hostile, webhook, extension, health, diagnostics] =
+            [&whole.hostile, &whole.webhook, &whole.extension, &whole.health, &whole.diagnostics]
                 .map(|server| server.from(ADDRESS));
         let server = hostile;
         match self {
@@ -160,32 +172,16 @@ impl Attack {
                 repeat(server, 4, "POST", path, JSON, body.into()).await;
             }
             Self::PortForwards => forward(server).await,
+            Self::PortForwardPairs => spdy::pairs(server).await,
             Self::Watches => watch(server).await,
             Self::ManyRequests => {
                 let path = "/api/v1/namespaces/default";
                 repeat(server, 40, "GET", path, JSON, Bytes::new()).await;
             }
             Self::Fills => fill_for_ever(server).await,
-            Self::TenantScenarios => {
-                tenant(&whole, "Scenario", |_| {
-                    let manifests = "[".repeat(48 * 1024);
-                    json!({"steps": [{"name": "a", "apply": {"manifests": manifests}}]})
-                })
-                .await;
-            }
-            Self::TenantFaults => {
-                tenant(&whole, "Fault", |index| {
-                    let values: Vec<_> = (0..200).map(|value| format!("value-{value}")).collect();
-                    json!({
-                        "operations": ["CreateInstance"], "fail": {"reason": "Throttled"},
-                        "selector": {"matchExpressions": [
-                            {"key": format!("key-{index}"), "operator": "NotIn", "values": values},
-                        ]},
-                    })
-                })
-                .await;
-            }
-            Self::TenantObjects => objects(&whole).await,
+            Self::TenantScenarios => tenant::scenarios(&whole).await,
+            Self::TenantFaults => tenant::faults(&whole).await,
+            Self::TenantObjects => tenant::objects(&whole).await,
             Self::OpenConversions => {
                 let body = format!(
                     "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
@@ -212,6 +208,14 @@ impl Attack {
             }
             Self::OpenStalledHooks => stall(extension, &hook(), &[(48, 1024)]).await,
             Self::OpenProbes => probes(health).await,
+            Self::OpenDiagnostics => {
+                let token = AtomicU64::new(0);
+                let request = |server: &Server| {
+                    reading(server, "/metrics", &format!("unknown-{}", token.fetch_add(1, Ordering::Relaxed)))
+                };
+                repeat_with(diagnostics, 8, request).await;
+            }
+            Self::DiagnosticsReaders => read_diagnostics(diagnostics).await,
         }
     }
 }
@@ -351,28 +355,12 @@ async fn unread(server: Server) {
 
 /// Opens as many port-forwards as there are.
 async fn forward(server: Server) {
-    let pods = "/api/v1/namespaces/kube-system/pods";
-    let mut name = String::new();
-    if let Ok(mut connection) = server.connect(true, None).await
-        && let Ok((_, list)) = connection.exchange(server.request("GET", pods, JSON, Payload::of(""))).await
-        && let Ok(list) = serde_json::from_slice::<Value>(&list)
-    {
-        name = list["items"][0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    }
+    let path = spdy::path(&server).await;
     loop {
         let mut kept = Vec::new();
         for _ in 0..80 {
             let Ok(mut connection) = server.connect(false, None).await else { continue };
-            let path = format!("{pods}/{name}/portforward");
-            let mut request = server.request("POST", &path, JSON, Payload::of(""));
-            for (header, value) in [
-                ("connection", "Upgrade"),
-                ("upgrade", "SPDY/3.1"),
-                ("x-stream-protocol-version", "portforward.k8s.io"),
-            ] {
-                request.headers_mut().insert(header, value.parse().expect("a header"));
-            }
-            let response = connection.send(request).await;
+            let response = connection.send(spdy::upgrade(&server, &path)).await;
             kept.push((connection, response));
         }
         sleep(Duration::from_secs(2)).await;
@@ -430,38 +418,28 @@ async fn fill_for_ever(server: Server) {
     }
 }
 
-/// Creates objects of a kind of ours in the hostile tenant's namespace.
-async fn tenant(whole: &Whole, kind: &str, spec: impl Fn(u32) -> Value) {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cloud.nephele.dev", "v1alpha1", kind));
-    let api: Api<DynamicObject> = Api::namespaced_with(whole.api.client(), NAMESPACES[0], &resource);
-    for index in 0..50 {
-        let object =
-            DynamicObject::new(&format!("hostile-{index}"), &resource).data(json!({ "spec": spec(index) }));
-        if let Err(error) = api.create(&PostParams::default(), &object).await {
-            eprintln!("{kind}: {error}");
-        }
-    }
-    std::future::pending::<()>().await;
+fn reading(server: &Server, path: &str, token: &str) -> http::Request<Payload> {
+    let mut request = server.request("GET", path, JSON, Payload::of(""));
+    let token = format!("Bearer {token}").parse().expect("a header");
+    request.headers_mut().insert("authorization", token);
+    request
 }
 
-/// Creates many objects that nothing belongs to.
-async fn objects(whole: &Whole) {
-    let maps: Api<ConfigMap> = Api::namespaced(whole.api.client(), NAMESPACES[0]);
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
-        "infrastructure.cluster.x-k8s.io",
-        "v1beta2",
-        "InMemoryMachine",
-    ));
-    let machines: Api<DynamicObject> = Api::namespaced_with(whole.api.client(), NAMESPACES[0], &resource);
-    let mut index = 0_u64;
-    loop {
-        index += 1;
-        let object = DynamicObject::new(&format!("hostile-{index}"), &resource).data(json!({ "spec": {} }));
-        if machines.create(&PostParams::default(), &object).await.is_err() {
-            sleep(Duration::from_millis(10)).await;
-        }
-        let _ = maps.get_opt("none").await;
+/// Reads all that the diagnostics show, again and again, and reads the journal and a checkpoint without a window, too.
+async fn read_diagnostics(server: Server) {
+    let mut slow = Vec::new();
+    for path in ["/journal?follow=true", "/checkpoint"] {
+        let Ok(mut connection) = server.connect(true, Some(1)).await else { continue };
+        let response = connection.send(reading(&server, path, READER_OF_OURS)).await;
+        slow.push((connection, response));
     }
+    let asked = AtomicU64::new(0);
+    let request = |server: &Server| match asked.fetch_add(1, Ordering::Relaxed) % 3 {
+        0 => reading(server, "/metrics", READER),
+        1 => reading(server, "/journal", READER_OF_OURS),
+        _ => reading(server, "/checkpoint", READER_OF_OURS),
+    };
+    repeat_with(server, 8, request).await;
 }
 
 /// Opens connections that say nothing.

@@ -3,12 +3,15 @@
 //! port, while probers ask the second cluster, the webhooks, the runtime extension and the health port.
 //!
 //! ```text
-//!  threads of the attacker ──▶ hostile cluster, webhooks, extension, health ┐
-//!  threads of the probers  ──▶ neighbour, webhooks, extension, health       ├ threads of the manager
+//!  threads of the attacker ──▶ hostile cluster, webhooks, extension, health, diagnostics ┐
+//!  threads of the probers  ──▶ neighbour, webhooks, extension, health                    ├ threads of the manager
 //! ```
 
 mod attack;
 mod probe;
+mod spdy;
+mod tenant;
+mod thread_time;
 mod whole;
 mod wire;
 
@@ -20,6 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use attack::Attack;
 use probe::{ASKED, HEALTH, Seen, probe};
+use thread_time::thread_time;
 use whole::Whole;
 
 /// How long the probers ask while there is no attack.
@@ -32,6 +36,8 @@ const LATENCY_FACTOR: u32 = 3;
 const HEALTH_MAX: Duration = Duration::from_secs(1);
 /// The longest time between two renewals of the lease.
 const RENEWAL_MAX: Duration = Duration::from_secs(3);
+/// How long a task may keep its thread.
+const POLL_MAX: Duration = Duration::from_millis(10);
 /// The most bytes that an attack may make the manager take.
 const MEMORY_MAX: usize = 512 << 20;
 
@@ -41,10 +47,12 @@ const MEMORY_MAX: usize = 512 << 20;
 /// # Errors
 /// When the manager does not start.
 pub(crate) fn run(seconds: u64, only: &str) -> anyhow::Result<bool> {
-    let (manager, attacker, prober) =
-        (threads("manager", 2)?, threads("attacker", 1)?, threads("prober", 1)?);
-    let whole =
-        Arc::new(manager.block_on(async { tokio::spawn(Whole::start()).await.context("it panicked")? })?);
+    nephele_poll_time::measure_with(thread_time);
+    // The management API is another process elsewhere, so its work is not that of the manager's threads.
+    let (manager, api, attacker, prober) =
+        (threads("manager", 2)?, threads("api", 1)?, threads("attacker", 1)?, threads("prober", 1)?);
+    let starting = Whole::start(api.handle().clone());
+    let whole = Arc::new(manager.block_on(async { tokio::spawn(starting).await.context("it panicked")? })?);
     let observe = |time| {
         let whole = whole.clone();
         prober.block_on(async move { probe(&whole, time).await })
@@ -53,7 +61,11 @@ pub(crate) fn run(seconds: u64, only: &str) -> anyhow::Result<bool> {
     observe(Duration::from_secs(1));
     let alone = observe(ALONE);
     let mut peaceful = true;
-    println!("{:<30} {}  lease    memory", "p99 in ms", ASKED.map(|name| format!("{name:>16}")).join(""));
+    println!(
+        "{:<30} {}  lease    memory  longest poll",
+        "p99 in ms",
+        ASKED.map(|name| format!("{name:>16}")).join("")
+    );
     show("alone", &alone, &alone);
     for attack in Attack::MENU.into_iter().filter(|attack| attack.name().contains(only)) {
         let prepared = attacker.block_on(attack.prepare(&whole));
@@ -66,6 +78,7 @@ pub(crate) fn run(seconds: u64, only: &str) -> anyhow::Result<bool> {
         let seen = observe(Duration::from_secs(seconds));
         attacking.abort();
         peaceful &= show(attack.name(), &alone, &seen);
+        attacker.block_on(tenant::clean_up(&whole));
         // What was begun ends before the next attack.
         observe(Duration::from_secs(2));
     }
@@ -98,9 +111,17 @@ fn show(name: &str, alone: &Seen, seen: &Seen) -> bool {
     if seen.allocated_max > MEMORY_MAX {
         broken.push("memory");
     }
+    let polls = seen.polls.iter().take(2).map(|(task, time)| {
+        // Without optimization, each takes ten times as long.
+        if *time > POLL_MAX && !cfg!(debug_assertions) {
+            broken.push(task);
+        }
+        format!("{:.1} ms {task}", time.as_secs_f64() * 1e3)
+    });
+    let polls = polls.collect::<Vec<_>>().join(", ");
     let verdict = if broken.is_empty() { String::new() } else { format!("  hurt: {}", broken.join(", ")) };
     println!(
-        "{name:<30} {columns}  {:>4.1} s {:>5} MiB{verdict}",
+        "{name:<30} {columns}  {:>4.1} s {:>5} MiB  {polls}{verdict}",
         seen.renewal_max.as_secs_f64(),
         seen.allocated_max >> 20
     );

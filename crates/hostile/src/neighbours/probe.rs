@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nephele_poll_time::take_longest;
 use serde_json::json;
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -23,6 +24,8 @@ pub(super) struct Seen {
     pub(super) failures: [u64; 4],
     /// The longest time between two renewals of the lease.
     pub(super) renewal_max: Duration,
+    /// The longest poll of each kind of task, longest first.
+    pub(super) polls: Vec<(&'static str, Duration)>,
     /// The most memory that was allocated beyond that before, in bytes.
     pub(super) allocated_max: usize,
 }
@@ -43,6 +46,7 @@ impl Seen {
 /// Probes for a time.
 pub(super) async fn probe(whole: &Arc<Whole>, time: Duration) -> Seen {
     let end = Instant::now() + time;
+    let _ = take_longest();
     let targets = [&whole.neighbour, &whole.webhook, &whole.extension, &whole.health];
     let mut probers = Vec::new();
     for (asked, server) in targets.into_iter().enumerate() {
@@ -58,6 +62,7 @@ pub(super) async fn probe(whole: &Arc<Whole>, time: Duration) -> Seen {
         seen.failures[asked] = failures;
     }
     seen.renewal_max = renewals.await.expect("the reader of the lease does not panic");
+    seen.polls = take_longest();
     seen.allocated_max = memory.await.expect("the reader of the memory does not panic");
     seen
 }

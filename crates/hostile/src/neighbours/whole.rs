@@ -24,7 +24,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::wire::{Payload, Server};
@@ -43,9 +44,12 @@ pub(super) const NAMESPACES: [&str; 2] = ["hostile", "neighbour"];
 /// A running manager.
 pub(super) struct Whole {
     pub(super) api: ManagementApi,
+    /// A client of the management API.
+    pub(super) client: Client,
     pub(super) health: Server,
     pub(super) webhook: Server,
     pub(super) extension: Server,
+    pub(super) diagnostics: Server,
     /// The cluster whose client is hostile.
     pub(super) hostile: Server,
     /// The other cluster.
@@ -54,16 +58,17 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Starts a manager and two clusters, on the current runtime.
-    pub(super) async fn start() -> anyhow::Result<Self> {
+    /// Starts a manager and two clusters, on the current runtime, and a management API on another one.
+    pub(super) async fn start(elsewhere: Handle) -> anyhow::Result<Self> {
         let api = ManagementApi::start();
+        let client = client_of(&api, elsewhere);
         let options = Options {
             roles: "infrastructure,ipam,runtime-extension".into(),
             leader_elect: true,
             identity: "attacked".into(),
             pod_namespace: "default".into(),
             health_address: "127.0.0.1:0".into(),
-            diagnostics_address: "0".into(),
+            diagnostics_address: "127.0.0.1:0".into(),
             bind_address: "127.0.0.1".into(),
             advertise_host: Some("127.0.0.1".into()),
             webhook_host: "127.0.0.1".into(),
@@ -78,13 +83,16 @@ impl Whole {
             let _there = urgent.handle().enter();
             api.refusing(|_, _| false)
         };
-        let clients = Clients { lease, urgent: urgent.handle().clone(), ..Clients::one(api.client()) };
+        let urgent_too = urgent.handle().clone();
+        let clients =
+            Clients { lease, urgent: urgent_too, reviews: reviewing(), ..Clients::one(client.clone()) };
         let manager = Manager::build_with(Config::new(options)?, clients, Registry::new())?;
         let health = Server {
             address: manager.health_address().context("health is served")?,
             tls: None,
             from: Ipv4Addr::LOCALHOST,
         };
+        let diagnostics = manager.diagnostics_address().context("diagnostics are served")?;
         tokio::spawn(manager.run(CancellationToken::new()));
         let [hostile, neighbour] = NAMESPACES;
         let hostile = cluster(&api, hostile).await?;
@@ -100,7 +108,9 @@ impl Whole {
             health,
             webhook: open(WEBHOOK_PORT),
             extension: open(EXTENSION_PORT),
+            diagnostics: Server { address: diagnostics, ..open(0) },
             api,
+            client,
             hostile,
             neighbour,
         };
@@ -120,6 +130,40 @@ impl Whole {
         let lease = self.api.server().store().get(&key)?.value();
         lease.pointer("/spec/renewTime")?.as_str().map(str::to_owned)
     }
+}
+
+/// A client whose requests are answered elsewhere.
+fn client_of(api: &ManagementApi, elsewhere: Handle) -> Client {
+    let client = api.client();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let client = client.clone();
+        let answering = elsewhere.spawn(async move { client.send(request).await });
+        async move { answering.await.map_err(std::io::Error::other)?.map_err(std::io::Error::other) }
+    });
+    Client::new(service, "default")
+}
+
+/// The token of somebody who may read the metrics.
+pub(super) const READER: &str = "reader";
+/// The token of somebody who may read the journal and checkpoints.
+pub(super) const READER_OF_OURS: &str = "reader-of-ours";
+
+/// An API server that knows these tokens, and lets their owners do everything.
+fn reviewing() -> Client {
+    let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+        let bytes = request.into_body().collect_bytes().await?;
+        let mut review: Value = serde_json::from_slice(&bytes)?;
+        let audiences = review["spec"]["audiences"].clone();
+        let user = json!({ "username": "reader" });
+        review["status"] = match review["spec"]["token"].as_str() {
+            None => json!({ "allowed": true }),
+            Some(READER) => json!({ "authenticated": true, "user": user }),
+            Some(READER_OF_OURS) => json!({ "authenticated": true, "audiences": audiences, "user": user }),
+            Some(_) => json!({ "authenticated": false }),
+        };
+        Ok::<_, tower::BoxError>(http::Response::new(axum::body::Body::from(review.to_string())))
+    });
+    Client::new(service, "default")
 }
 
 /// Waits until a path answers with one of these codes.

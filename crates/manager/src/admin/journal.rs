@@ -14,10 +14,11 @@ use axum::{
 };
 use futures::{Stream, StreamExt as _, stream};
 use nephele_cloud::{Cloud, JournalFilter, JournalLine, RecentRecords};
+use nephele_listen::{Owner, Turns};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::reviews::Permission;
+use super::{reviews::Permission, serve::CallerAddress};
 
 /// Readers at a time. Each holds the lines of at most 256 records, some 100 KiB.
 const READERS_MAX: usize = 16;
@@ -54,17 +55,20 @@ struct JournalQuery {
 struct Readers {
     cloud: RunningCloud,
     places: Arc<Semaphore>,
+    /// Turns of reading. Sixteen readers have as many lines to write at once.
+    turns: Turns,
 }
 
 /// `/journal` in lines of JSON. The records that the journal has, which are the last 4,096; with `follow=true` also those
 /// to come.
 pub(crate) fn router(cloud: RunningCloud) -> Router {
-    let readers = Readers { cloud, places: Arc::new(Semaphore::new(READERS_MAX)) };
+    let readers = Readers { cloud, places: Arc::new(Semaphore::new(READERS_MAX)), turns: Turns::default() };
     Router::new().route("/journal", get(journal)).with_state(readers)
 }
 
 async fn journal(
-    State(Readers { cloud, places }): State<Readers>,
+    State(Readers { cloud, places, turns }): State<Readers>,
+    caller: Option<Extension<CallerAddress>>,
     permission: Option<Extension<Permission>>,
     query: Result<Query<JournalQuery>, QueryRejection>,
 ) -> Response {
@@ -87,7 +91,9 @@ async fn journal(
             None => pending().await,
         }
     };
-    let lines = lines(cloud.recent_records(filter, after), follow, place).take_until(ended);
+    let reader = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| Owner::peer(address));
+    let records = cloud.recent_records(filter, after);
+    let lines = lines(records, follow, place, (turns, reader)).take_until(ended);
     ([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
 }
 
@@ -96,10 +102,22 @@ fn lines(
     records: RecentRecords,
     follow: bool,
     place: OwnedSemaphorePermit,
+    (turns, reader): (Turns, Owner),
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold((records, place), move |(mut records, place)| async move {
-        let lines = if follow { records.next().await } else { records.read() };
-        (!lines.is_empty()).then(|| (Ok(json(&lines)), (records, place)))
+    stream::unfold((records, place, turns), move |(mut records, place, turns)| async move {
+        loop {
+            let is_over = !follow || records.is_over();
+            let read = move || (json(&records.read()), records);
+            let text;
+            (text, records) = turns.work(reader, usize::MAX, read).await;
+            if !text.is_empty() {
+                return Some((Ok(text), (records, place, turns)));
+            }
+            if is_over {
+                return None;
+            }
+            records.appended().await;
+        }
     })
 }
 

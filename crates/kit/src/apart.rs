@@ -1,0 +1,34 @@
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::spawn_blocking,
+};
+
+/// Does synchronous work whose size a user chooses on a thread of its own, so that the system shares the processors between it
+/// and the tasks of others. The caller bounds how much of it is done at a time. The work goes on when its caller does not.
+///
+/// # Panics
+/// When the work does.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    // A runtime of one thread has no others to spare, and simulated time does not wait for one.
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return work();
+    }
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn the_thread_of_tasks_does_not_do_it() {
+        let worked = async { (thread::current().id(), apart(|| thread::current().id()).await) };
+        let (task, work) = tokio::spawn(worked).await.expect("no panic");
+        assert_ne!(task, work);
+    }
+}
