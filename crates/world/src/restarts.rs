@@ -472,7 +472,7 @@ impl World {
             .expect("a list")
             .iter()
             .filter(|object| object.meta().deletion_timestamp.is_none() && is_wanted(object))
-            .map(|object| object.name_any())
+            .map(kube::ResourceExt::name_any)
             .collect();
         names.sort();
         // Drawn in each case: the twin draws the same, whatever there is.
@@ -541,7 +541,7 @@ fn is_worker<K: kube::Resource>(object: &K) -> bool {
 /// The objects of these kinds.
 fn versions(store: &Store, kinds: &[(&str, &str)]) -> BTreeMap<String, Arc<Object>> {
     let listed = kinds.iter().flat_map(|(group, resource)| {
-        let objects = store.list(&GroupResource::new(*group, *resource), None).objects;
+        let objects = store.list(&GroupResource::new(group, resource), None).objects;
         objects.into_iter().map(move |object| {
             (format!("{resource} {}/{} {}", object.namespace, object.name, object.uid), object)
         })
