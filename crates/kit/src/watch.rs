@@ -155,6 +155,9 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
+/// The most events of a watch that are told before others run. Each is made of text first, and a page of a list at once.
+const AT_ONCE_MAX: u32 = 64;
+
 /// A store of trimmed objects, whether it has its first list, and the stream of its changes. The store is updated only
 /// while the stream is read.
 ///
@@ -173,8 +176,19 @@ where
     let (listing, listed) = Listing::start();
     let errors = metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
+    let at_once = config.page_size.unwrap_or(AT_ONCE_MAX).clamp(1, AT_ONCE_MAX);
     let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
-    let events = events.then(one_at_a_time);
+    let mut told = 0_u32;
+    let events = events.then(move |event| {
+        told = (told + 1) % at_once;
+        let is_enough = told == 0;
+        async move {
+            if is_enough {
+                yield_now().await;
+            }
+            event
+        }
+    });
     let mut before = Vec::new();
     let changes = events.filter_map(move |event| {
         let change = match event {
@@ -206,12 +220,6 @@ where
         std::future::ready(change)
     });
     (store, listed, changes)
-}
-
-/// Lets others run after each event: objects are as large as users make them, and to read a thousand of them takes long.
-async fn one_at_a_time<T>(event: T) -> T {
-    yield_now().await;
-    event
 }
 
 /// The reference of an object, as a controller's queue uses it.

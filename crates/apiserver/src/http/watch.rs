@@ -128,7 +128,9 @@ impl Watcher {
                     return Some((frames, self));
                 }
                 // A selector may pass over many objects.
-                yield_now().await;
+                if self.has_more() {
+                    yield_now().await;
+                }
                 continue;
             }
             let wake =
