@@ -63,12 +63,13 @@ impl Engine {
     pub(crate) fn describe(&mut self, operation: &Operation, id: &ResourceId) -> Result<Outcome, CloudError> {
         let (now, caller) = (operation.at, operation.caller.as_str());
         let found = self.resources.get(id);
-        // Whoever had it adopted has seen it.
-        let since_creation = found.filter(|found| found.as_adopted().is_none()).map(|found| {
+        let since_creation = found.map(|found| {
             let catalog = self.catalogs().get(&found.spec.catalog_id());
             let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
             let left = lag.saturating_sub(now.since(found.created));
-            Reason { lag, left, is_own: found.creator == caller, by: None }
+            // A new process reads what it had adopted, and cannot know what it could see before.
+            let is_own = found.creator == caller && found.as_adopted().is_none();
+            Reason { lag, left, is_own, by: None }
         });
         let mut of_catalog = found.map(|found| found.spec.catalog_id());
         let mut reasons: Vec<_> = since_creation.into_iter().collect();

@@ -209,7 +209,13 @@ async fn a_restart_under_a_fault_of_every_operation_shows_nothing() {
         let machines = ["cp", "w"].map(|name| world.cloud.observe_machine(&World::machine_id("demo", name)));
         (balancer.map(|balancer| (balancer.endpoint, balancer.backends, balancer.etcd_members)), machines)
     };
-    let (before, objects) = (seen(&world), world.api.get::<InMemoryCluster>("demo").await);
+    // The cloud has changed, so the cluster is read again.
+    let is_hidden = |cluster: &InMemoryCluster| {
+        let status = cluster.status.clone().unwrap_or_default();
+        reason(&status.conditions, types::LOAD_BALANCER_AVAILABLE) == Some("NotVisibleYet")
+    };
+    let objects = world.api.eventually("demo", "to be hidden", is_hidden).await;
+    let before = seen(&world);
     assert!(before.0.as_ref().is_some_and(|(_, backends, _)| *backends == 1));
 
     let world = world.restart_after(async {}).await;

@@ -80,15 +80,19 @@ pub(super) async fn provide(
     let advertised_host = context.cloud.advertised_host().to_owned();
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
     let offer = Arc::clone(&wanted.offer);
+    let new = wanted.observed.is_none();
     show(context, wanted);
     let endpoint = match make(context, wanted) {
         Ok(endpoint) => endpoint,
         Err(error) => {
+            // A cluster that was provisioned before a restart runs, whatever the cloud answers to reads.
+            if new && object.is_provisioned() {
+                support(object, context, wanted);
+            }
             let (endpoint, authorities) = (Err(error), AuthoritiesState::Missing);
             return Ok(Applied { object: None, endpoint, advertised_host, authorities, offer, claimed });
         }
     };
-    let new = wanted.observed.is_none();
     if new && object.is_provisioned() && endpoint.host != advertised_host {
         warn!(cluster = %id, %endpoint, advertised_host, "A cluster stays published under another host");
     }
