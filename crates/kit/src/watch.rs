@@ -156,7 +156,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
 }
 
 /// The most events of a watch that are told before others run. Each is made of text first, and a page of a list at once.
-const AT_ONCE_MAX: u32 = 64;
+const AT_ONCE_MAX: u32 = 500;
 
 /// A store of trimmed objects, whether it has its first list, and the stream of its changes. The store is updated only
 /// while the stream is read.
