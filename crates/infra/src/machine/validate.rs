@@ -197,8 +197,10 @@ fn spec(
     let status = object.status.clone().unwrap_or_default();
     let origin = origin(object);
     let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
+    // The conditions of an instance that was terminated do not say what it had reached until then.
+    let recorded = object.origin().filter(|_| origin.is_some() || object.termination().is_some());
     let reached = Stage::of(role).iter().filter_map(|stage| {
-        let before = || origin.as_ref()?.reached.get(stage.as_str()).map(|time| time.0);
+        let before = || recorded.as_ref()?.reached.get(stage.as_str()).map(|time| time.0);
         let known = conditions::true_since(&status.conditions, condition_type(*stage));
         Some((*stage, known.or_else(before)?))
     });

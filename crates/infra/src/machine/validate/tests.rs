@@ -169,6 +169,23 @@ fn a_machine_that_was_up_is_described_as_it_was() {
     assert_eq!(wanted(validate(&object, found(&moved, &objects::cluster("demo")))), expected);
 }
 
+/// Its conditions say only that it is gone. It may take long to go, and until then its Node is there.
+#[test]
+fn what_a_terminated_machine_had_reached_is_known() {
+    let machine = objects::worker("demo", "m");
+    let at = |second| MicroTime(Timestamp::from_second(second).expect("in range"));
+    let mut object = objects::in_memory_machine(&machine);
+    let reached = [("vm".to_owned(), at(9)), ("node".to_owned(), at(12))].into();
+    object.instance_mut().origin = Some(Origin { reached, ..Origin::begun(at(7)) });
+    object.status = Some(InMemoryMachineStatus { start_time: Some(at(7)), ..Default::default() });
+    let reached = |object: &InMemoryMachine| {
+        wanted(validate(object, found(&machine, &objects::cluster("demo")))).spec.reached
+    };
+    assert_eq!(reached(&object), BTreeMap::new(), "what runs is what its conditions say");
+    object.instance_mut().termination = Some(Termination { time: at(20) });
+    assert_eq!(reached(&object), [(Stage::Vm, at(9).0), (Stage::Node, at(12).0)].into());
+}
+
 #[test]
 fn the_member_of_a_machine_that_goes_without_the_control_planes_hook_is_removed() {
     let cluster = objects::cluster("demo");
