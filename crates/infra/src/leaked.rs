@@ -23,7 +23,7 @@ pub(crate) fn to_api(leaked: Vec<LeakedInstance>, of: &str) -> Vec<v1alpha1::Lea
         let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
         let Footprint { zone, catalog, instance_type, processors, market } = footprint;
         v1alpha1::LeakedInstance {
-            cloud: unless(of, catalog),
+            cloud: cloud_field(catalog, of),
             name: machine.name,
             cluster: machine.cluster.name,
             instance_type: instance_type.unwrap_or_default(),
@@ -38,9 +38,14 @@ pub(crate) fn to_api(leaked: Vec<LeakedInstance>, of: &str) -> Vec<v1alpha1::Lea
     leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
 }
 
-/// The catalog of something that leaked, unless it is the one of which everything in its status is.
-fn unless(of: &str, catalog: String) -> String {
+/// The field `cloud` of something that leaked, in a status that lists what is of the catalog `of`.
+fn cloud_field(catalog: String, of: &str) -> String {
     if catalog == of { String::new() } else { catalog }
+}
+
+/// The catalog of what has this field `cloud`, in a status that lists what is of the catalog `of`.
+fn catalog_of(cloud: String, of: &str) -> String {
+    if cloud.is_empty() { of.to_owned() } else { cloud }
 }
 
 /// The leaked instances of a status that lists those of this catalog.
@@ -71,7 +76,7 @@ pub(crate) fn of_status(
             addresses,
             footprint: Footprint {
                 zone: text(zone),
-                catalog: text(cloud).unwrap_or_else(|| of.to_owned()),
+                catalog: catalog_of(cloud, of),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
                 market: machine::market(&market),

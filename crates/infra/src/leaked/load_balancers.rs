@@ -8,7 +8,7 @@ use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
 use nephele_cloud::{ClusterId, Endpoint, LeakedLoadBalancer};
 use nephele_kit::{Event, Events, Severity};
 
-use super::{listed, unless};
+use super::{catalog_of, cloud_field, listed};
 
 /// Leaked load balancers as the status shows them that lists those of this catalog.
 pub(crate) fn to_api(leaked: Vec<LeakedLoadBalancer>, of: &str) -> Vec<v1alpha1::LeakedLoadBalancer> {
@@ -17,7 +17,7 @@ pub(crate) fn to_api(leaked: Vec<LeakedLoadBalancer>, of: &str) -> Vec<v1alpha1:
         let (host, port) =
             endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
         let (cluster, since) = (cluster.name, Some(MicroTime(since)));
-        v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud: unless(of, catalog) }
+        v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud: cloud_field(catalog, of) }
     };
     leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
 }
@@ -36,7 +36,7 @@ pub(crate) fn of_status(
             since: since?.0,
             fault,
             endpoint: port.map(|port| Endpoint { host, port }),
-            catalog: if cloud.is_empty() { of.to_owned() } else { cloud },
+            catalog: catalog_of(cloud, of),
         })
     };
     listed.iter().filter_map(one).collect()
