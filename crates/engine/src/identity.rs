@@ -109,7 +109,8 @@ impl Clone for ResourceId {
 
 impl PartialEq for ResourceId {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        count_step();
+        self.parts() == other.parts()
     }
 }
 
