@@ -93,43 +93,31 @@ pub fn check_request(
     uri: &Uri,
     is_known: impl Fn(&str, &str) -> bool,
 ) -> Result<(), UnsafeRequest> {
-    let about = check_path(method, uri.path(), is_known)?;
+    let names_object = check_path(method, uri.path(), is_known)?;
     match uri.query() {
         // The client library writes no `?` behind the name of an object that it reads, so this one was in the name.
-        Some(query) if about == About::Object && method == Method::GET => {
-            Err(UnsafeRequest::Parameter(shown(query)))
-        }
+        Some(query) if names_object && method == Method::GET => Err(UnsafeRequest::Parameter(shown(query))),
         query => check_query(method, query.unwrap_or_default()),
     }
 }
 
-/// What a request asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum About {
-    /// The versions, groups and resources that are served.
-    Discovery,
-    /// All objects of a resource, or a new one.
-    Collection,
-    /// One object.
-    Object,
-}
-
+/// Returns whether the path names an object.
 fn check_path(
     method: &Method,
     path: &str,
     is_known: impl Fn(&str, &str) -> bool,
-) -> Result<About, UnsafeRequest> {
+) -> Result<bool, UnsafeRequest> {
     let shape = || UnsafeRequest::Shape { method: method.clone(), path: shown(path) };
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(shape)?.split('/').collect();
     let (group, about) = match segments.as_slice() {
-        ["version" | "api" | "apis"] if method == Method::GET => return Ok(About::Discovery),
+        ["version" | "api" | "apis"] if method == Method::GET => return Ok(false),
         ["api", version, about @ ..] => {
             segment("version", version, is_version(version), "version")?;
             ("", about)
         }
         ["apis", group] if method == Method::GET => {
             segment("API group", group, is_dns_subdomain(group), "DNS subdomain")?;
-            return Ok(About::Discovery);
+            return Ok(false);
         }
         ["apis", group, version, about @ ..] => {
             segment("API group", group, is_dns_subdomain(group), "DNS subdomain")?;
@@ -146,7 +134,7 @@ fn check_path(
         about => about,
     };
     let (resource, name, subresource) = match about {
-        [] if method == Method::GET => return Ok(About::Discovery),
+        [] if method == Method::GET => return Ok(false),
         [resource] => (*resource, None, None),
         [resource, name] => (*resource, Some(*name), None),
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
@@ -161,10 +149,7 @@ fn check_path(
         ("PUT" | "PATCH", Some(_), Some(subresource)) => subresource == STATUS,
         _ => false,
     };
-    if !is_known {
-        return Err(shape());
-    }
-    Ok(if name.is_some() { About::Object } else { About::Collection })
+    if is_known { Ok(name.is_some()) } else { Err(shape()) }
 }
 
 fn segment(
