@@ -17,9 +17,9 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use nephele_budget::{Budget, Held, Owner, Parse, ReadError, parsed_size};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use nephele_poll_time::apart;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::http::ApiError;
@@ -135,7 +135,7 @@ impl Allowance {
 
     /// Makes a part of a watch for which large objects may be parsed, as a large request.
     pub(crate) async fn large_part<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        apart(self.large_turn().await, work).await
+        in_turn(self.large_turn().await, work).await
     }
 
     /// Reads the whole body.
@@ -200,7 +200,7 @@ impl Allowance {
             }
             work(&body.bytes)
         };
-        apart(turn, work).await
+        in_turn(turn, work).await
     }
 
     async fn large_turn(&self) -> LargeTurn {
@@ -216,20 +216,13 @@ struct LargeTurn {
     _all: OwnedSemaphorePermit,
 }
 
-/// Works on a thread of its own. The work does not end when its client goes, and keeps what it needs until then.
-async fn apart<T: Send + 'static>(turn: LargeTurn, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let work = move || {
+/// Works on a thread of its own, and keeps the turn as long.
+async fn in_turn<T: Send + 'static>(turn: LargeTurn, work: impl FnOnce() -> T + Send + 'static) -> T {
+    apart(move || {
         let _turn = turn;
         work()
-    };
-    // One thread has no others to spare, and simulated time does not wait for one.
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return work();
-    }
-    match spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+    })
+    .await
 }
 
 /// Whether the parse of a stored object of these bytes would take too much.

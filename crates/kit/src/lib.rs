@@ -17,7 +17,6 @@
 //! The crate depends neither on the simulated cloud nor on any of our kinds: only reconcile functions use both. It
 //! reads no argument and no environment variable.
 
-mod apart;
 mod backoff;
 mod clock;
 mod events;
@@ -44,7 +43,6 @@ mod watch_failure;
 mod when_woken;
 mod work_queue;
 
-pub use apart::apart;
 pub use backoff::Backoff;
 pub use clock::{Clock, wall_clock};
 pub use events::{Event, Events, Reporter, Severity};

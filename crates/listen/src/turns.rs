@@ -2,10 +2,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use nephele_budget::Owner;
+use nephele_poll_time::apart;
 use parking_lot::Mutex;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
 
 /// The bytes from which the work on a body is large. Less takes some milliseconds at most.
 pub const LARGE_BYTES: usize = 64 * 1024;
@@ -42,19 +41,15 @@ impl Turns {
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        // A runtime of one thread has no others to spare, and simulated time does not wait for one.
-        if bytes <= LARGE_BYTES || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        if bytes <= LARGE_BYTES {
             return work();
         }
         let turn = self.turn(owner).await;
-        let worked = spawn_blocking(move || {
+        apart(move || {
             let _turn = turn;
             work()
-        });
-        match worked.await {
-            Ok(done) => done,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        })
+        .await
     }
 
     async fn turn(&self, owner: Owner) -> Turn {

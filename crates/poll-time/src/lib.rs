@@ -1,9 +1,11 @@
 //! How long tasks keep their thread at a stretch. A task that works for long between two awaits makes all others of its thread
 //! wait, whoever they belong to. So tasks whose work a user chooses are [`timed`], and `cargo xtask hostile --neighbours` fails
-//! when one of them keeps its thread for too long.
+//! when one of them keeps its thread for too long. Such work is done [`apart`].
 //!
 //! Nobody measures outside of that run: then a poll costs one load of an atomic pointer. It is no metric, because only whoever
 //! measures knows a clock that stands still while the system runs other processes.
+
+mod apart;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
+
+pub use apart::apart;
 
 /// The time of the thread that calls it.
 pub type Clock = fn() -> Duration;

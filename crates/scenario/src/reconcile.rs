@@ -12,9 +12,10 @@ use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_kit::{
-    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity, apart,
+    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity,
     kube_category, kube_retry, patch, paused,
 };
+use nephele_poll_time::apart;
 use thiserror::Error;
 
 use crate::act::Actor;
