@@ -61,15 +61,13 @@ pub(crate) struct Deed {
     pub(crate) argument: &'static str,
     /// What worlds do, after their number.
     pub(crate) done: &'static str,
-    /// The argument that does it for many seeds.
-    pub(crate) again: &'static str,
     deed: fn(u64) -> Result<(), String>,
 }
 
 pub(crate) const REWIND: Deed =
-    Deed { argument: "--rewind", done: "went back to their checkpoints", again: "--rewinds", deed: rewind };
+    Deed { argument: "--rewind", done: "went back to their checkpoints", deed: rewind };
 pub(crate) const RESTART: Deed =
-    Deed { argument: "--restart", done: "outlasted their managers", again: "--restarts", deed: restarts };
+    Deed { argument: "--restart", done: "outlasted their managers", deed: restarts };
 
 impl Deed {
     /// Does it in another process.

@@ -9,7 +9,6 @@ use http::Method;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud};
-use nephele_api::conditions;
 use nephele_api::core::Cluster;
 use nephele_kit::PAUSED_ANNOTATION;
 use nephele_standin::{Plan, PlannedClusters};
@@ -26,6 +25,7 @@ use crate::hub::Hub;
 use crate::process::{EVEN, ODD, Process, Settings};
 use crate::scenario::{Scope, draws_about};
 use crate::script;
+use crate::settled::is_available;
 use crate::time::WorldClock;
 use crate::world::{create_pools, management_api, paused_runtime, plan, play_cluster_api, watch_label};
 
@@ -257,10 +257,6 @@ impl World {
         loop {
             let clusters = Api::<Cluster>::all(self.api.client());
             let clusters = clusters.list(&ListParams::default()).await.expect("a list");
-            let is_available = |cluster: &&Cluster| {
-                let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
-                conditions::is_true(conditions.unwrap_or_default(), nephele_standin::AVAILABLE)
-            };
             let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else { return Ok(()) };
             if begun.elapsed() > SETTLES_WITHIN {
                 let status = missing.status.as_ref().map(|status| &status.conditions);

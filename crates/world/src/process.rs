@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use nephele_apiserver::{Key, Store};
 use nephele_cloud::{InProcess, Network};
 use nephele_manager::{Clients, Config, Manager, Options, RunError};
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +22,14 @@ pub(crate) const EVEN: &str = "default";
 /// The namespace of clusters with odd numbers.
 pub(crate) const ODD: &str = "odd";
 /// The lease that managers compete for.
-pub(crate) const LEASE: (&str, &str) = ("default", "nephele");
+const LEASE: (&str, &str) = ("default", "nephele");
+
+/// The identity of the manager that holds the lease, in a management API with this store; empty if none does.
+pub(crate) fn holder(store: &Store) -> String {
+    let lease = store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
+    let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].take());
+    holder.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
 
 /// The ports of workload clusters: fewer than a world creates clusters in total.
 const PORTS: &str = "20000-20009";

@@ -22,7 +22,7 @@ use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::labels;
-use nephele_apiserver::{GroupResource, Key, Object, Store};
+use nephele_apiserver::{GroupResource, Object, Store};
 use nephele_kit::PAUSED_ANNOTATION;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -31,9 +31,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::fault;
-use crate::process::{EVEN, LEASE as LEASE_NAME};
+use crate::process::{EVEN, holder};
 use crate::quiet::Quiet;
 use crate::scenario::draws_about;
+use crate::settled::is_available;
 use crate::world::{paused_runtime, plan};
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -52,21 +53,26 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(3600);
 const ROUNDS: usize = 3;
 const CLUSTER: &str = "cluster-0";
 
-/// The kinds whose objects nothing may change while the manager is away, by group and resource.
-const OURS: [(&str, &str); 9] = [
-    ("infrastructure.cluster.x-k8s.io", "inmemoryclusters"),
-    ("infrastructure.cluster.x-k8s.io", "inmemorymachines"),
+/// A kind, by group and resource.
+type Kind = (&'static str, &'static str);
+
+const IN_MEMORY_CLUSTERS: Kind = ("infrastructure.cluster.x-k8s.io", "inmemoryclusters");
+const IN_MEMORY_MACHINES: Kind = ("infrastructure.cluster.x-k8s.io", "inmemorymachines");
+const FAULTS: Kind = ("cloud.nephele.dev", "faults");
+/// The kinds whose objects nothing may change while the manager is away.
+const OURS: [Kind; 9] = [
+    IN_MEMORY_CLUSTERS,
+    IN_MEMORY_MACHINES,
     ("infrastructure.cluster.x-k8s.io", "inmemorymachinepools"),
     ("ipam.cluster.x-k8s.io", "ipaddressclaims"),
     ("ipam.cluster.x-k8s.io", "ipaddresses"),
     ("ipam.cluster.x-k8s.io", "inclusterippools"),
     ("cloud.nephele.dev", "simulatedclouds"),
-    ("cloud.nephele.dev", "faults"),
+    FAULTS,
     ("cloud.nephele.dev", "clusterfaults"),
 ];
 /// The kinds of Cluster API, which sees that no cluster answers without a manager. In the end they are as before.
-const OF_CLUSTER_API: [(&str, &str); 2] =
-    [("cluster.x-k8s.io", "clusters"), ("cluster.x-k8s.io", "machines")];
+const OF_CLUSTER_API: [Kind; 2] = [("cluster.x-k8s.io", "clusters"), ("cluster.x-k8s.io", "machines")];
 
 /// Restarts the manager of a world of this seed, in this process.
 ///
@@ -145,16 +151,11 @@ impl World {
     async fn act(&mut self) {
         match self.draws.random_range(0..16_u8) {
             0..5 => {
-                let spec = self.fault();
-                self.made += 1;
-                let object = json!({ "metadata": { "name": format!("fault-{}", self.made) }, "spec": spec });
+                let object = self.new_fault();
                 self.create::<Fault>(&object).await;
             }
             5 => {
-                let spec = self.fault();
-                self.made += 1;
-                let object = json!({ "metadata": { "name": format!("fault-{}", self.made) }, "spec": spec });
-                let object = serde_json::from_value(object).expect("a ClusterFault");
+                let object = serde_json::from_value(self.new_fault()).expect("a ClusterFault");
                 let api: Api<ClusterFault> = Api::all(self.quiet.api.client());
                 api.create(&PostParams::default(), &object).await.expect("it is taken");
             }
@@ -188,16 +189,24 @@ impl World {
             14 => {
                 let (name, spec) = (self.any::<Fault>(|_| true).await, self.fault());
                 let Some(name) = name else { return };
-                let mut patch = json!({ "spec": { "match": null, "effect": null, "budget": null } });
-                self.patch::<Fault>(&name, &patch).await;
-                patch = json!({ "spec": spec });
-                self.patch::<Fault>(&name, &patch).await;
+                // A merge would keep fields of the effect before.
+                let nothing = json!({ "match": null, "effect": null, "budget": null });
+                for spec in [nothing, spec] {
+                    self.patch::<Fault>(&name, &json!({ "spec": spec })).await;
+                }
             }
             _ => {
                 let Some(name) = self.any::<Fault>(|_| true).await else { return };
                 let _ = self.api::<Fault>().delete(&name, &DeleteParams::default()).await;
             }
         }
+    }
+
+    /// A Fault with the next name.
+    fn new_fault(&mut self) -> Value {
+        let spec = self.fault();
+        self.made += 1;
+        json!({ "metadata": { "name": format!("fault-{}", self.made) }, "spec": spec })
     }
 
     /// The spec of a Fault without an end. Not of reads that stay as they were: after a restart they are those of the restart.
@@ -325,11 +334,12 @@ impl World {
         led_since.is_some()
     }
 
-    fn compare_kinds(&mut self, at_rest: &AtRest, round: usize, kinds: &[(&str, &str)]) {
+    fn compare_kinds(&mut self, at_rest: &AtRest, round: usize, kinds: &[Kind]) {
         let now = versions(self.quiet.api.server().store(), kinds);
-        let is_of = |key: &&String| kinds.iter().any(|(_, resource)| key.starts_with(resource));
-        for key in at_rest.objects.keys().filter(is_of) {
-            let before = &at_rest.objects[key];
+        for (key, before) in &at_rest.objects {
+            if !kinds.iter().any(|(_, resource)| key.split(' ').next() == Some(*resource)) {
+                continue;
+            }
             let what = match now.get(key) {
                 None => "is gone".to_owned(),
                 Some(now) if now.resource_version == before.resource_version => continue,
@@ -356,10 +366,7 @@ impl World {
 
     /// Whether the manager that runs holds the lease.
     fn leads(&self) -> bool {
-        let key = Key::new("coordination.k8s.io", "leases", LEASE_NAME.0, LEASE_NAME.1);
-        let lease = self.quiet.api.server().store().get(&key);
-        let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
-        holder.as_ref().and_then(Value::as_str) == self.quiet.manager()
+        self.quiet.manager() == Some(holder(self.quiet.api.server().store()).as_str())
     }
 
     fn versions(&self) -> BTreeMap<String, Arc<Object>> {
@@ -371,14 +378,14 @@ impl World {
 
     /// The hits of each Fault.
     fn hits(&self) -> BTreeMap<String, u64> {
-        let faults = versions(self.quiet.api.server().store(), &OURS[7..8]);
+        let faults = versions(self.quiet.api.server().store(), &[FAULTS]);
         let hits = |object: &Arc<Object>| object.value()["status"]["hits"].as_u64();
         faults.iter().filter_map(|(key, object)| Some((key.clone(), hits(object)?))).collect()
     }
 
     /// What the published endpoints of clusters answer: the Nodes, a refusal, or nothing at all.
     async fn answers(&self) -> BTreeMap<u16, Value> {
-        let clusters = versions(self.quiet.api.server().store(), &OURS[..1]);
+        let clusters = versions(self.quiet.api.server().store(), &[IN_MEMORY_CLUSTERS]);
         let mut answers = BTreeMap::new();
         for object in clusters.values() {
             let port = object.value()["spec"]["controlPlaneEndpoint"]["port"].as_u64();
@@ -400,17 +407,8 @@ impl World {
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
         let mut list: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let nodes = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let is_kept = |node: &Value| self.keeps_state || !self.has_ended(&node["metadata"]["name"]);
-        let nodes: Vec<_> = nodes.into_iter().filter(is_kept).map(|node| self.node(node)).collect();
+        let nodes: Vec<_> = nodes.into_iter().map(|node| self.node(node)).collect();
         json!({ "status": status, "nodes": nodes })
-    }
-
-    /// Whether the machine of a Node is gone, or its instance has ended. Without a state directory its Node is not put back.
-    fn has_ended(&self, name: &Value) -> bool {
-        let key = Key::new(OURS[1].0, OURS[1].1, EVEN, name.as_str().unwrap_or_default());
-        let found = self.quiet.api.server().store().get(&key);
-        let found = found.and_then(|object| serde_json::from_value::<InMemoryMachine>(object.value()).ok());
-        found.is_none_or(|machine| machine.termination().is_some() || machine.has_ended())
     }
 
     /// What of a Node has to outlast a manager. Without a state directory that is what follows from the objects of the
@@ -448,10 +446,6 @@ impl World {
         let begun = Instant::now();
         loop {
             let clusters = self.api::<Cluster>().list(&ListParams::default()).await.expect("a list");
-            let is_available = |cluster: &&Cluster| {
-                let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
-                conditions::is_true(conditions.unwrap_or_default(), nephele_standin::AVAILABLE)
-            };
             let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else { return Ok(()) };
             if begun.elapsed() > SETTLES_WITHIN {
                 return Err(format!("{} is not available: {}", missing.name_any(), self.waiting().await));
@@ -548,7 +542,7 @@ fn is_worker<K: kube::Resource>(object: &K) -> bool {
 }
 
 /// The objects of these kinds.
-fn versions(store: &Store, kinds: &[(&str, &str)]) -> BTreeMap<String, Arc<Object>> {
+fn versions(store: &Store, kinds: &[Kind]) -> BTreeMap<String, Arc<Object>> {
     let listed = kinds.iter().flat_map(|(group, resource)| {
         let objects = store.list(&GroupResource::new(group, resource), None).objects;
         objects.into_iter().map(move |object| {
@@ -585,8 +579,11 @@ fn difference(path: &str, before: &Value, now: &Value) -> Option<String> {
             .enumerate()
             .find_map(|(index, (one, other))| difference(&format!("{path}[{index}]"), one, other)),
         (Value::Array(one), Value::Array(other)) => {
-            let names =
-                |list: &[Value]| list.iter().map(|entry| entry["name"].to_string()).collect::<Vec<_>>();
+            let name = |entry: &Value| {
+                let name = entry["name"].as_str().or(entry["metadata"]["name"].as_str());
+                name.unwrap_or("nameless").to_owned()
+            };
+            let names = |list: &[Value]| list.iter().map(name).collect::<Vec<_>>();
             Some(format!("has {path} {:?}, and before {:?}", names(other), names(one)))
         }
         _ => (before != now).then(|| format!("has {path} {now}, and before {before}")),

@@ -46,6 +46,6 @@ pub(crate) fn all(deed: Deed, times: u64, from: u64, jobs: u64) -> ExitCode {
     let Ran { well, badly } = until_it_goes_badly(from, times, jobs, |seed| deed.alone(seed));
     println!("{well} worlds {}", deed.done);
     let Some((seed, what)) = badly else { return ExitCode::SUCCESS };
-    println!("seed {seed}: {what}\nagain: cargo xtask worlds {} 1 --from {seed}", deed.again);
+    println!("seed {seed}: {what}\nagain: cargo xtask worlds {}s 1 --from {seed}", deed.argument);
     ExitCode::FAILURE
 }

@@ -31,6 +31,12 @@ pub(crate) struct Asked {
     pub(crate) notes: BTreeSet<String>,
 }
 
+/// Whether everything of a cluster is up.
+pub(crate) fn is_available(cluster: &Cluster) -> bool {
+    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+    conditions::is_true(conditions.unwrap_or_default(), nephele_standin::AVAILABLE)
+}
+
 /// The differences between the state that was asked for and the state that is seen; empty when there are none.
 pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: Scope) -> Vec<String> {
     let cluster = seen.clusters.iter().find(|cluster| key_of(&***cluster) == asked.key);
@@ -184,7 +190,7 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
         }
         return missing;
     }
-    if !conditions::is_true(&status.conditions, nephele_standin::AVAILABLE) {
+    if !is_available(cluster) {
         let message = conditions::find(&status.conditions, nephele_standin::AVAILABLE);
         missing
             .push(format!("it is not available: {}", message.map(|c| c.message.clone()).unwrap_or_default()));

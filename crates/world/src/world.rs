@@ -22,7 +22,7 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_api::ipam;
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::labels;
-use nephele_apiserver::{Key, Store};
+use nephele_apiserver::Store;
 use nephele_kit::WATCH_FILTER_LABEL;
 use nephele_pki::{Authority, KeyAlgorithm};
 use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
@@ -41,7 +41,7 @@ use crate::connection::{Conditions, Connection, Sent, Witness};
 use crate::fault;
 use crate::hub::Hub;
 use crate::moves;
-use crate::process::{EVEN, LEASE, ODD, Process, Settings};
+use crate::process::{EVEN, ODD, Process, Settings, holder};
 use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
 use crate::script;
 use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
@@ -163,9 +163,7 @@ impl Witnessed {
         }
         self.writes.fetch_add(1, Ordering::Relaxed);
         *self.last_write.lock() = text;
-        let lease = store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
-        let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
-        let holder = holder.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let holder = holder(store);
         if holder != sent.identity {
             let Sent { identity, method, path } = sent;
             let what = format!("{identity} sent {method} {path} while {holder:?} held the lease");
@@ -586,10 +584,8 @@ impl<'a> World<'a> {
     }
 
     fn leader(&self) -> Option<&Process> {
-        let lease =
-            self.api.server().store().get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
-        let holder = lease?.value()["spec"]["holderIdentity"].clone();
-        self.managers.iter().find(|manager| holder == manager.identity.as_str())
+        let holder = holder(self.api.server().store());
+        self.managers.iter().find(|manager| manager.identity == holder)
     }
 
     async fn restart(&mut self, scope: Scope) -> Result<(), String> {
