@@ -55,6 +55,8 @@ pub mod types {
 
 /// Reasons of conditions.
 pub mod reasons {
+    /// Reads do not show yet what the cloud has created or changed.
+    pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
     /// `Ready` holds.
     pub const READY: &str = "Ready";
     /// `Ready` does not hold.

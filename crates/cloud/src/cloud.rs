@@ -1071,6 +1071,8 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         deleting: None,
         update: update.map(|update| updating(update, clock)),
         load_balancers: load_balancer.into_iter().collect(),
+        // Of an instance that is up, a refused read changes nothing that its object says.
+        is_read_refused: false,
     };
     Request::Adopt { spec: resource, former: Box::new(former) }
 }

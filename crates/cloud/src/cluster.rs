@@ -975,6 +975,7 @@ pub(crate) mod tests {
             catalog: String::new(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
+            is_read_refused: false,
             pod_cidrs: vec![],
             service_cidrs: vec![],
             service_domain: String::new(),

@@ -25,7 +25,11 @@ impl Cloud {
         };
         let request = if self.look(|engine| engine.is_reserved(&spec.id)) {
             let created = self.clock().at(cluster.created_at);
-            Request::Adopt { spec, former: Box::new(Former { created, ..Former::default() }) }
+            let is_read_refused = cluster.is_read_refused;
+            Request::Adopt {
+                spec,
+                former: Box::new(Former { created, is_read_refused, ..Former::default() }),
+            }
         } else {
             Request::Create(spec)
         };

@@ -29,6 +29,8 @@ pub struct ClusterSpec {
     pub endpoint: Option<Endpoint>,
     /// When it was created. Objects that come with the cluster itself have this creation time, also after a restart.
     pub created_at: Timestamp,
+    /// Whether the cloud refused the last read of its load balancer before a restart.
+    pub is_read_refused: bool,
     /// Pod networks. Without any, Nodes have no pod network.
     pub pod_cidrs: Vec<String>,
     /// Service networks; none means kubeadm's default, `10.96.0.0/12`.

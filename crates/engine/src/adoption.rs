@@ -45,6 +45,9 @@ pub struct Former {
     /// instance is in service. One that does not exist is ignored.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub load_balancers: BTreeMap<String, StageName>,
+    /// Whether the last read of its creator was refused. Then the next one is a call like any other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_read_refused: bool,
 }
 
 impl Engine {
@@ -85,7 +88,11 @@ impl Engine {
                 }
             }
         }
-        if !is_there && let Some(made) = self.resources.get_mut(id) {
+        // Its creator knows what a read shows, unless it was refused.
+        if !is_there
+            && !former.is_read_refused
+            && let Some(made) = self.resources.get_mut(id)
+        {
             made.note_adoption(now);
         }
         Ok(outcome)

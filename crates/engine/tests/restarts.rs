@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register};
-use crate::faults::fault;
+use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config,
     DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord, FaultState, Former, InstanceType,
@@ -208,6 +208,7 @@ fn former(engine: &Engine, resource: &Resource) -> Former {
         deleting: resource.deleting.as_ref().map(|deletion| deletion.since),
         update,
         load_balancers: load_balancers.collect(),
+        is_read_refused: false,
     }
 }
 
@@ -508,6 +509,32 @@ proptest! {
                 prop_assert!(is_empty, "{} of {}: {}", field, state["id"]["name"], state[field]);
             }
         }
+    }
+}
+
+/// Otherwise a restart would show the reader what the fault withholds.
+#[test]
+fn a_read_that_was_refused_is_a_call_after_a_restart() {
+    let mut before = Engine::new(Config::default(), Seed::new(SEED));
+    let effect =
+        Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after: seconds(40) };
+    let matches = Matches { operations: [Verb::DescribeLoadBalancer].into(), ..Matches::default() };
+    ask(&mut before, at(0), Request::Create(balancer(""))).expect("it is created");
+    let put = put("throttled", Fault { matches, effect, budget: Budget::default() });
+    ask(&mut before, at(0), put).expect("it is put");
+    let read = || Request::Describe(load_balancer("lb"));
+    let refused = ask(&mut before, at(1), read());
+    assert!(matches!(refused, Err(CloudError::Fault { .. })), "{refused:?}");
+    let resource = before.get(&load_balancer("lb")).expect("it is there");
+    for (is_read_refused, expected) in [(false, Ok(Outcome::Accepted)), (true, refused)] {
+        let mut after = Engine::new(Config::default(), Seed::new(SEED));
+        for state in before.faults() {
+            ask(&mut after, at(50), known_fault(&before, state)).expect("it is put");
+        }
+        let former = Box::new(Former { is_read_refused, ..former(&before, resource) });
+        let adopt = Request::Adopt { spec: resource.spec.clone(), former };
+        ask(&mut after, at(50), adopt).expect("it is adopted");
+        assert_eq!(ask(&mut after, at(50), read()), expected, "was refused: {is_read_refused}");
     }
 }
 

@@ -27,6 +27,7 @@ fn cluster() -> ClusterSpec {
         catalog: String::new(),
         endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
         created_at: at(),
+        is_read_refused: false,
         pod_cidrs: vec!["192.168.0.0/16".into()],
         service_cidrs: vec!["10.128.0.0/12".into()],
         service_domain: "cluster.local".into(),

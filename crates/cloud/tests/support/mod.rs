@@ -190,6 +190,7 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
         catalog: String::new(),
         endpoint: None,
         created_at: created_at(),
+        is_read_refused: false,
         pod_cidrs: vec!["192.168.0.0/16".into()],
         service_cidrs: vec!["10.128.0.0/12".into()],
         service_domain: "cluster.local".into(),

@@ -103,6 +103,7 @@ mod tests {
             catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
+            is_read_refused: false,
             pod_cidrs: vec![],
             service_cidrs: vec![],
             service_domain: String::new(),

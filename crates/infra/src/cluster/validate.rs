@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterObservation, ClusterSpec, Endpoint};
@@ -121,6 +123,7 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
         catalog: cloud_name(object).to_owned(),
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
         created_at: first_created(object),
+        is_read_refused: is_read_refused(object),
         pod_cidrs: blocks(network.pods),
         service_cidrs: blocks(network.services),
         service_domain: network.service_domain,
@@ -131,6 +134,16 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
 pub(super) fn first_created(object: &InMemoryCluster) -> Timestamp {
     let here = || object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     object.first_created().unwrap_or_else(here)
+}
+
+/// Whether the status says that the cloud refused the last read. A cluster that was provisioned has a load balancer, and a
+/// read that does not show it yet was answered.
+fn is_read_refused(object: &InMemoryCluster) -> bool {
+    let conditions = object.status.as_ref().map(|status| status.conditions.as_slice());
+    let known = conditions::find(conditions.unwrap_or_default(), types::LOAD_BALANCER_AVAILABLE);
+    let is_refusal =
+        |known: &Condition| known.status == conditions::FALSE && known.reason != reasons::NOT_VISIBLE_YET;
+    object.is_provisioned() && known.is_some_and(is_refusal)
 }
 
 /// The Secrets of the authorities. The kubeadm control plane provider writes both Secrets, one after the other, and
@@ -198,6 +211,7 @@ mod tests {
             catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
+            is_read_refused: false,
             pod_cidrs: vec!["192.168.0.0/16".into()],
             service_cidrs: vec!["10.128.0.0/12".into()],
             service_domain: "cluster.local".into(),
@@ -238,6 +252,26 @@ mod tests {
             let expected = expected.map(|(host, port)| Endpoint { host: host.to_owned(), port });
             assert_eq!(spec(&object, &cluster, id()).endpoint, expected);
         }
+    }
+
+    #[test]
+    fn the_status_says_whether_a_read_was_refused() {
+        let cluster = objects::cluster("demo");
+        let mut object = objects::in_memory_cluster(&cluster);
+        let is_read_refused = |object: &InMemoryCluster| spec(object, &cluster, id()).is_read_refused;
+        let refused = |reason: &str, mut status: InMemoryClusterStatus| {
+            let kind = types::LOAD_BALANCER_AVAILABLE;
+            status.conditions.push(conditions::condition(kind, conditions::FALSE, reason, ""));
+            Some(status)
+        };
+        object.status = refused("Throttled", InMemoryClusterStatus::default());
+        assert!(!is_read_refused(&object), "its creation was refused");
+        object.status = Some(provisioned());
+        assert!(!is_read_refused(&object));
+        object.status = refused(reasons::NOT_VISIBLE_YET, provisioned());
+        assert!(!is_read_refused(&object));
+        object.status = refused("Throttled", provisioned());
+        assert!(is_read_refused(&object));
     }
 
     #[test]

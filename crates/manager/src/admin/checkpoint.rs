@@ -204,6 +204,7 @@ mod tests {
             catalog: String::new(),
             endpoint: None,
             created_at: jiff::Timestamp::UNIX_EPOCH,
+            is_read_refused: false,
             pod_cidrs: Vec::new(),
             service_cidrs: Vec::new(),
             service_domain: String::new(),
