@@ -48,6 +48,15 @@ impl Workload {
         }
     }
 
+    /// Asks for the version.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not answer.
+    pub async fn answers(&self) -> anyhow::Result<()> {
+        self.client.apiserver_version().await.map(drop).context("failed to ask for the version")
+    }
+
     /// The Nodes.
     ///
     /// # Errors

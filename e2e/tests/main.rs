@@ -8,6 +8,7 @@
 //! | `alone` | one by one: the tests kill the managers |
 //! | `clusterctl`, `leaders`, `releases`, `runtime`, `quiet` | beside `alone`, each test on its own management clusters |
 //! | `helm`, `installed` | on a cluster without our providers: `cargo xtask helm`, `cargo xtask installed` |
+//! | `takeovers` | as `installed`, but only when they are asked for by their name: they take long and measure |
 
 mod alone;
 mod clusterctl;
@@ -21,3 +22,4 @@ mod lifecycle;
 mod quiet;
 mod releases;
 mod runtime;
+mod takeovers;

@@ -24,11 +24,15 @@ const PROVIDERS: [(&str, &str, &str, &str); 2] = [
     ("in-cluster", "IPAMProvider", release::IPAM_LABEL, release::IPAM_COMPONENTS),
 ];
 
+/// The tests that run only when a filter begins with their name, because they take long.
+const ASKED_FOR: &str = "takeovers";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// Run only tests whose names contain this.
+    /// Run only tests whose names contain this. With takeovers, the leader changes in each way while Faults are in force,
+    /// and NEPHELE_CLUSTERS clusters are asked ten times a second.
     filter: Option<String>,
 }
 
@@ -59,7 +63,14 @@ pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Res
             ("NEPHELE_E2E_RELEASES", releases),
         ];
         // On an existing cluster it is not known how nodes get an image of the program.
-        let group = if emptied.program().is_some() { "installed" } else { "installed::life" };
+        let asked_for = filter.is_some_and(|filter| filter.starts_with(ASKED_FOR));
+        let group = if asked_for {
+            ASKED_FOR
+        } else if emptied.program().is_some() {
+            "installed"
+        } else {
+            "installed::life"
+        };
         if let Some(program) = emptied.program() {
             let program = std::path::absolute(program).context("failed to find our program")?;
             variables.push(("NEPHELE_PROGRAM", program.into_os_string()));

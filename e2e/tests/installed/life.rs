@@ -35,11 +35,7 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
 -> anyhow::Result<()> {
     let releases = Releases::from_environment()?;
     let management = Management::connect().await?;
-    let (infrastructure, ipam) =
-        (format!("in-memory:{}", releases.first), format!("in-cluster:{}", releases.first));
-    releases
-        .clusterctl(&["init", "--infrastructure", &infrastructure, "--ipam", &ipam, "--wait-providers"])
-        .await?;
+    init(&releases).await?;
     are_restricted(&management).await?;
 
     let scope = Scope::on(management.clone(), "installed").await?;
@@ -55,8 +51,23 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
     rolled_under_changing_leaders(&scope, &zoned, &rolling).await?;
 
     scope.finish().await?;
-    // One provider after the other: clusterctl cannot list the objects of one provider while the kinds of another are
-    // being deleted.
+    delete(&releases).await?;
+    let left = left().await?;
+    ensure!(!left.lines().any(is_ours), "{left}");
+    Ok(())
+}
+
+/// Installs the first release of both providers.
+pub(crate) async fn init(releases: &Releases) -> anyhow::Result<()> {
+    let (infrastructure, ipam) =
+        (format!("in-memory:{}", releases.first), format!("in-cluster:{}", releases.first));
+    let init = ["init", "--infrastructure", &infrastructure, "--ipam", &ipam, "--wait-providers"];
+    releases.clusterctl(&init).await.map(drop)
+}
+
+/// Deletes both providers with their kinds and namespaces. One after the other: clusterctl cannot list the objects of one
+/// provider while the kinds of another are being deleted.
+pub(crate) async fn delete(releases: &Releases) -> anyhow::Result<()> {
     for provider in [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]] {
         let delete = ["delete", "--include-crd", "--include-namespace"];
         releases.clusterctl(&[&delete[..], &provider].concat()).await?;
@@ -67,8 +78,6 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
         })
         .await?;
     }
-    let left = left().await?;
-    ensure!(!left.lines().any(is_ours), "{left}");
     Ok(())
 }
 
@@ -125,7 +134,7 @@ async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 /// The address of the leading manager.
-async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
+pub(crate) async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
     let provider = Provider::Infrastructure;
     let leader = manager::leader(management, provider).await?;
     let pod = management.get(kinds::POD, provider.namespace(), &leader.pod).await?;

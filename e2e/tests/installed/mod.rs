@@ -5,7 +5,7 @@
 
 mod attach;
 mod available;
-mod clusterctl;
+pub(crate) mod clusterctl;
 mod doctor;
-mod life;
+pub(crate) mod life;
 mod quickstart;
