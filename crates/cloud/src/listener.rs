@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nephele_apiserver::UserInfo;
-use nephele_listen::{Grant, accept, handshake};
+use nephele_listen::{Grant, Owner, accept, handshake};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -37,8 +37,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
     let span = tracing::info_span!("listener", cluster = %cluster.id);
-    accept(&listener, &cluster.places, &LIMITS, tasks, over, |stream, _, place| {
-        Connection { cluster: cluster.clone(), place }.run(stream)
+    accept(&listener, &cluster.places, &LIMITS, tasks, over, |stream, peer, place| {
+        Connection { cluster: cluster.clone(), peer: Owner::peer(peer.ip()), place }.run(stream)
     })
     .instrument(span)
     .await;
@@ -49,6 +49,7 @@ pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: Po
 /// One accepted connection.
 struct Connection {
     cluster: Arc<Served>,
+    peer: Owner,
     place: Arc<Grant>,
 }
 
@@ -96,7 +97,8 @@ impl Connection {
             Backend::Stranger(tls) => (tls, true),
             Backend::ApiServer(tls) => (tls, false),
         };
-        match handshake(stream, TlsAcceptor::from(tls.config.clone()), LIMITS.handshake).await {
+        let acceptor = TlsAcceptor::from(tls.config.clone());
+        match handshake(stream, acceptor, LIMITS.handshake, self.peer).await {
             Ok(stream) => {
                 let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
                 Some(Greeted { stream, user, is_stranger, epoch })

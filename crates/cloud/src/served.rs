@@ -77,6 +77,8 @@ pub(crate) struct Served {
     pub(crate) shared: Arc<Shared>,
     /// Places for connections, also for those inside port-forwards.
     pub(crate) places: Budget,
+    /// Who answers for what its clients take of the process together.
+    pub(crate) clients: Owner,
     /// Memory for responses that are not read yet.
     pub(crate) responses: Budget,
     /// Places for port-forwards.
@@ -108,6 +110,7 @@ impl Served {
         behind: BehindPort,
     ) -> Self {
         let etcd = EtcdCluster::new(member_id(&id.to_string(), ""));
+        let clients = Owner::unique();
         Self {
             id,
             store,
@@ -116,7 +119,8 @@ impl Served {
             front: Front::new(settings),
             shared,
             places: Budget::new(LIMITS.connections_max, LIMITS.unauthenticated_max),
-            responses: RESPONSES.share(Owner::unique(), LIMITS.responses_bytes_max),
+            clients,
+            responses: RESPONSES.share(clients, LIMITS.responses_bytes_max),
             tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
             over,
             behind,

@@ -105,7 +105,7 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
         Behind::Etcd { tls, .. } => tls.clone(),
         Behind::ApiServer(tls) => tls.config.clone(),
     };
-    let stream = match handshake(far, TlsAcceptor::from(config), LIMITS.handshake).await {
+    let stream = match handshake(far, TlsAcceptor::from(config), LIMITS.handshake, cluster.clients).await {
         Ok(stream) => stream,
         Err(error) => {
             let error = &error as &dyn std::error::Error;

@@ -1,10 +1,18 @@
 use std::io;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use nephele_budget::Owner;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::in_turn::OwnTurns;
+
+/// Of all servers of this process, which share its threads. Signing and agreeing on a key takes a good part of a
+/// millisecond, and whoever has no credentials can ask for it.
+static HANDSHAKES: LazyLock<OwnTurns> = LazyLock::new(OwnTurns::default);
 
 /// Why a TLS handshake failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +25,8 @@ pub enum HandshakeError {
     Failed(#[source] io::Error),
 }
 
-/// Performs the server side of a TLS handshake within `limit`.
+/// Performs the server side of a TLS handshake with a client of `owner` within `limit`. Those of one owner are worked on one
+/// at a time.
 ///
 /// # Errors
 /// When the client does not finish the handshake.
@@ -25,10 +34,11 @@ pub async fn handshake<IO>(
     io: IO,
     acceptor: TlsAcceptor,
     limit: Duration,
+    owner: Owner,
 ) -> Result<TlsStream<IO>, HandshakeError>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let accepted = timeout(limit, acceptor.accept(io)).await;
+    let accepted = timeout(limit, HANDSHAKES.in_turn(owner, acceptor.accept(io))).await;
     accepted.map_err(|_elapsed| HandshakeError::TimedOut(limit))?.map_err(HandshakeError::Failed)
 }

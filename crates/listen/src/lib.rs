@@ -11,7 +11,7 @@
 //! | What a client holds | What bounds it |
 //! |---|---|
 //! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`] |
-//! | a handshake | [`Limits::handshake`] |
+//! | a handshake | [`Limits::handshake`]; of one address, one is worked on at a time |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
 //! | the body of a request | [`Limits::body`] for its arrival; the service has to bound its size. To keep the connection, up to 256 KiB of a body that the service does not read are read; if it is longer, the response says that the connection closes |
 //! | a response that the client does not read | [`Limits::stall`] at least, and that twice and [`Limits::idle`] at most; of all together, [`Limits::responses_bytes_max`], with those of a known length counted as a whole |
@@ -28,6 +28,7 @@ mod accept;
 mod body;
 mod handshake;
 mod http;
+mod in_turn;
 mod limits;
 mod paced;
 mod response;

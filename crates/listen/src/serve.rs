@@ -18,7 +18,7 @@ use crate::body::RequestBody;
 use crate::handshake::handshake;
 use crate::http::{Http, Protocol};
 use crate::limits::Limits;
-use nephele_budget::{Budget, Grant};
+use nephele_budget::{Budget, Grant, Owner};
 
 /// The client of a connection, after the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +145,8 @@ async fn connection<S, B>(
             http.serve(stream, Protocol::Http1, service, Some(Arc::clone(&place)), stop).await
         }
         Some(tls) => {
-            let shaken = shutdown.run_until_cancelled(handshake(stream, tls, http.limits.handshake)).await;
+            let shaking = handshake(stream, tls, http.limits.handshake, Owner::peer(address.ip()));
+            let shaken = shutdown.run_until_cancelled(shaking).await;
             let stream = match shaken {
                 None => return,
                 Some(Ok(stream)) => stream,

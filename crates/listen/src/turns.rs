@@ -1,10 +1,10 @@
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nephele_budget::Owner;
 use nephele_poll_time::apart;
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::in_turn::OwnTurns;
 
 /// The bytes from which the work on a body is large. Less takes some milliseconds at most.
 pub const LARGE_BYTES: usize = 64 * 1024;
@@ -17,12 +17,12 @@ const AT_ONCE: usize = 2;
 #[derive(Clone)]
 pub struct Turns {
     all: Arc<Semaphore>,
-    owners: Arc<Mutex<HashMap<Owner, Weak<Semaphore>>>>,
+    owners: OwnTurns,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE)), owners: Arc::default() }
+        Self { all: Arc::new(Semaphore::new(AT_ONCE)), owners: OwnTurns::default() }
     }
 }
 
@@ -53,20 +53,8 @@ impl Turns {
     }
 
     async fn turn(&self, owner: Owner) -> Turn {
-        let own = {
-            let mut owners = self.owners.lock();
-            match owners.get(&owner).and_then(Weak::upgrade) {
-                Some(own) => own,
-                None => {
-                    owners.retain(|_, own| own.strong_count() > 0);
-                    let own = Arc::new(Semaphore::new(1));
-                    owners.insert(owner, Arc::downgrade(&own));
-                    own
-                }
-            }
-        };
         let never = "nobody closes the semaphore";
-        let own = own.acquire_owned().await.expect(never);
+        let own = self.owners.of(owner).acquire_owned().await.expect(never);
         Turn { _own: own, _all: Arc::clone(&self.all).acquire_owned().await.expect(never) }
     }
 }
@@ -86,7 +74,6 @@ mod tests {
         drop(first);
         drop(second.await);
         drop(turns.turn(neighbour).await);
-        assert_eq!(turns.owners.lock().len(), 1, "owners without work are forgotten");
     }
 
     #[tokio::test(flavor = "multi_thread")]

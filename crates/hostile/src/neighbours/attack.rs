@@ -63,6 +63,8 @@ pub(super) enum Attack {
     OpenHooks,
     /// Calls of hooks whose last byte does not come, without credentials.
     OpenStalledHooks,
+    /// TLS handshakes with the webhooks and a cluster, without credentials.
+    OpenHandshakes,
     /// Connections to the port of the probes, which stay silent.
     OpenProbes,
     /// Requests to the diagnostics with ever new tokens.
@@ -73,7 +75,7 @@ pub(super) enum Attack {
 
 impl Attack {
     /// The whole menu.
-    pub(super) const MENU: [Self; 22] = [
+    pub(super) const MENU: [Self; 23] = [
         Self::StalledBodies,
         Self::UnreadLists,
         Self::JsonPatches,
@@ -93,6 +95,7 @@ impl Attack {
         Self::OpenStalledReviews,
         Self::OpenHooks,
         Self::OpenStalledHooks,
+        Self::OpenHandshakes,
         Self::OpenProbes,
         Self::OpenDiagnostics,
         Self::DiagnosticsReaders,
@@ -120,6 +123,7 @@ impl Attack {
             Self::OpenStalledReviews => "open: stalled reviews",
             Self::OpenHooks => "open: hooks",
             Self::OpenStalledHooks => "open: stalled hooks",
+            Self::OpenHandshakes => "open: handshakes",
             Self::OpenProbes => "open: probes",
             Self::OpenDiagnostics => "open: diagnostics",
             Self::DiagnosticsReaders => "reader: diagnostics",
@@ -207,6 +211,7 @@ impl Attack {
                 repeat(extension, 1, "POST", &hook(), JSON, body.into()).await;
             }
             Self::OpenStalledHooks => stall(extension, &hook(), &[(48, 1024)]).await,
+            Self::OpenHandshakes => shake_hands([webhook, server]).await,
             Self::OpenProbes => probes(health).await,
             Self::OpenDiagnostics => {
                 let token = AtomicU64::new(0);
@@ -440,6 +445,20 @@ async fn read_diagnostics(server: Server) {
         _ => reading(server, "/checkpoint", READER_OF_OURS),
     };
     repeat_with(server, 8, request).await;
+}
+
+/// Connects and closes, many times at once.
+async fn shake_hands(servers: [Server; 2]) {
+    let mut tasks = JoinSet::new();
+    for server in servers.iter().flat_map(|server| std::iter::repeat_n(server, 128)) {
+        let server = server.clone();
+        tasks.spawn(async move {
+            loop {
+                drop(server.connect(true, None).await);
+            }
+        });
+    }
+    tasks.join_all().await;
 }
 
 /// Opens connections that say nothing.
