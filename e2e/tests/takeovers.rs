@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::chown;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,10 +83,12 @@ async fn a_change_of_leader_shows_nothing_whatever_faults_are_in_force() -> anyh
     refuse_deletion(&scope, clusters.first().context("there is a cluster")?).await?;
 
     let probers = try_join_all(clusters.iter().map(Prober::start)).await?;
-    changed(&scope, &clusters, &probers).await.context("without a state directory")?;
-    let folder = StateFolder::new()?;
+    let report = changed(&scope, &clusters, &probers).await.context("without a state directory")?;
+    println!("{number} clusters without a state directory: {report:#?}");
+    let folder = state_folder()?;
     keep_state(&scope, &folder).await?;
-    changed(&scope, &clusters, &probers).await.context("with a state directory")?;
+    let report = changed(&scope, &clusters, &probers).await.context("with a state directory")?;
+    println!("with one: {report:#?}");
     for prober in probers {
         prober.end().await?;
     }
@@ -97,11 +99,12 @@ async fn a_change_of_leader_shows_nothing_whatever_faults_are_in_force() -> anyh
     scope.management.delete(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
     scope.finish().await?;
     delete(&releases).await?;
-    management.delete(kinds::PERSISTENT_VOLUME, "", VOLUME).await
+    management.delete(kinds::PERSISTENT_VOLUME, "", VOLUME).await?;
+    fs::remove_dir_all(&folder).context("failed to remove the folder for the state")
 }
 
-/// Changes the leader in each way. The clusters are available.
-async fn changed(scope: &Scope, clusters: &[Cluster], probers: &[Prober]) -> anyhow::Result<()> {
+/// Changes the leader in each way. The clusters are available. Returns how long none of them answered.
+async fn changed(scope: &Scope, clusters: &[Cluster], probers: &[Prober]) -> anyhow::Result<Vec<String>> {
     let mut report = Vec::new();
     for change in Change::ALL {
         let before = Facts::look(scope, clusters).await?;
@@ -115,32 +118,19 @@ async fn changed(scope: &Scope, clusters: &[Cluster], probers: &[Prober]) -> any
         before.same(&after).with_context(|| format!("{change:?}, {report:#?}"))?;
         ensure!(away <= allowed, "{report:#?}");
     }
-    println!("{report:#?}");
-    Ok(())
+    Ok(report)
 }
 
 /// A folder of the node, for the manager's user, which lasts longer than pods. The node is this machine.
-struct StateFolder(PathBuf);
-
-impl StateFolder {
-    fn new() -> anyhow::Result<Self> {
-        let folder = Self(std::env::temp_dir().join(format!("nephele-e2e-leaders-{}", std::process::id())));
-        fs::create_dir(&folder.0).context("failed to create the folder for the state")?;
-        chown(&folder.0, Some(USER), Some(USER)).context("failed to give the folder away")?;
-        Ok(folder)
-    }
-}
-
-impl Drop for StateFolder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("failed to remove {}: {error}", self.0.display());
-        }
-    }
+fn state_folder() -> anyhow::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("nephele-e2e-state-{}", std::process::id()));
+    fs::create_dir(&folder).context("failed to create the folder for the state")?;
+    chown(&folder, Some(USER), Some(USER)).context("failed to give the folder away")?;
+    Ok(folder)
 }
 
 /// Makes the manager keep its state in this folder.
-async fn keep_state(scope: &Scope, folder: &StateFolder) -> anyhow::Result<()> {
+async fn keep_state(scope: &Scope, folder: &Path) -> anyhow::Result<()> {
     let (management, namespace, name) =
         (&scope.management, Infrastructure.namespace(), Infrastructure.deployment());
     let leader = manager::leader(management, Infrastructure).await?;
@@ -150,7 +140,7 @@ async fn keep_state(scope: &Scope, folder: &StateFolder) -> anyhow::Result<()> {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": VOLUME},
         "spec": {
-            "accessModes": ["ReadWriteMany"], "capacity": size, "hostPath": {"path": folder.0},
+            "accessModes": ["ReadWriteMany"], "capacity": size, "hostPath": {"path": folder},
             "claimRef": {"namespace": namespace, "name": VOLUME},
         },
     });

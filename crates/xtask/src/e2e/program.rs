@@ -17,13 +17,15 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    command::{capture, show_failure},
+    command::{capture, show, show_failure},
     paths,
 };
 
 /// The test target, and its package in the repository.
 const TARGET: &str = "e2e";
 const FOLDER: &str = "e2e/tests";
+/// The group of tests whose output is what they measure.
+const MEASURES: &str = "takeovers";
 /// The time limit of a test. No test takes half as long on two busy cores.
 const SECONDS_MAX: &str = "1200";
 
@@ -118,7 +120,8 @@ impl Tests {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // The errors name the place and the cause. A backtrace of the test harness would hide them.
         command.env("RUST_BACKTRACE", "0").current_dir(paths::repository().join(FOLDER));
-        let result = show_failure(&mut command);
+        let measures = name.split("::").next() == Some(MEASURES);
+        let result = if measures { show(command.arg("--nocapture")) } else { show_failure(&mut command) };
         let outcome = if result.is_ok() { "ok" } else { "FAILED" };
         println!("test {name} ... {outcome} <{:.1} s>", started.elapsed().as_secs_f64());
         result
