@@ -1,5 +1,5 @@
-//! The leader changes in each way that it can, with Faults of every operation in force: nobody sees more of it than that nobody
-//! answers for a moment.
+//! The leader changes in each way that it can, with Faults of every operation in force. Clients of the clusters see that no API
+//! server answers for a moment, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use futures::future::try_join_all;
+use nephele_api::cloud::v1alpha1::OPERATIONS;
 use nephele_e2e::{
     Cluster, Look, Scope, Shape, Workload,
     management::{Kind, Management, kinds},
@@ -35,23 +36,12 @@ const USER: u32 = 65532;
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// How long a cluster may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// How long nobody may answer when another manager waits for the lease.
+/// How long an API server may stay silent when another manager waits for the lease.
 const HAND_OVER: Duration = Duration::from_secs(3);
-/// How long nobody may answer once the next manager leads.
+/// How long an API server may stay silent once the next manager leads.
 const TAKES_OVER: Duration = Duration::from_secs(2);
 /// How long the next leader is watched.
 const WATCHED: Duration = Duration::from_secs(15);
-const OPERATIONS: [&str; 9] = [
-    "CreateInstance",
-    "DescribeInstance",
-    "UpdateInstance",
-    "DeleteInstance",
-    "CreateLoadBalancer",
-    "DescribeLoadBalancer",
-    "DeleteLoadBalancer",
-    "RegisterBackend",
-    "DeregisterBackend",
-];
 /// The deletion that the cloud refuses is tried again and again.
 const TRIED_AGAIN: &str = "deleteinstance";
 
