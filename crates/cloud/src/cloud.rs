@@ -423,8 +423,8 @@ impl Cloud {
         })
     }
 
-    /// Reports which machines have objects, by namespace and name. The kept objects of all other machines are removed,
-    /// also in clusters that are created later.
+    /// Reports which machines have an instance or may get one, by namespace and name. The kept objects of all other
+    /// machines are removed, also in clusters that are created later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
         let is_gone = |id: &ResourceId| {
             id.kind == ResourceKind::Instance && !there.contains(&(id.account.clone(), id.name.clone()))

@@ -299,12 +299,8 @@ impl Cluster {
             }
             return Admission::Known;
         }
-        if self.came_back {
-            if self.is_former(&spec) {
-                self.remove_objects(&spec.id.name);
-            } else if spec.allocation.pod_cidrs.is_empty() {
-                spec.allocation.pod_cidrs = self.kept_pod_cidrs(&spec.id.name);
-            }
+        if self.came_back && self.is_former(&spec) {
+            self.remove_objects(&spec.id.name);
         }
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
@@ -829,17 +825,6 @@ impl Cluster {
             .max_by_key(|machine| (machine.reached.get(&Stage::ApiServer), &machine.spec.id.name))
             .map_or("", |machine| machine.spec.version.as_str());
         self.served.front.set_backends(certificates, newest);
-    }
-
-    /// The pod networks of the machine's kept Node. Earlier releases of the manager did not always store them
-    /// elsewhere.
-    fn kept_pod_cidrs(&self, machine: &str) -> Vec<String> {
-        let Some(node) = self.served.store.get(&Key::new("", "nodes", "", machine)) else {
-            return Vec::new();
-        };
-        let node = node.value();
-        let cidrs = node["spec"]["podCIDRs"].as_array();
-        cidrs.into_iter().flatten().filter_map(|cidr| cidr.as_str().map(str::to_owned)).collect()
     }
 
     fn member(&self, machine: &str) -> u64 {

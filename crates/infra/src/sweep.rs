@@ -185,8 +185,11 @@ pub(crate) async fn machines(
         let gone =
             noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
         let gone: Vec<_> = gone.collect();
-        // Machines that disappeared while no manager ran are not in `known_machines`.
-        context.cloud.retain_machines(there);
+        // Machines that disappeared while no manager ran are not in `known_machines`. An instance that is gone has nothing
+        // either, whatever a disk still says that did not take the last changes before a crash.
+        let ended = store.state().into_iter().filter(|object| object.has_ended());
+        let ended: BTreeSet<_> = ended.filter_map(|object| named(&object)).collect();
+        context.cloud.retain_machines(&there - &ended);
         for id in gone {
             forget_machine(&context, &store, &id, false);
         }

@@ -8,12 +8,13 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{
     Behaviour, Component, ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, InMemoryMachineSpec,
     Provisioning,
 };
 use nephele_api::labels;
-use nephele_cloud::{Allocation, Stage};
+use nephele_cloud::{Allocation, Cloud, Stage};
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects;
 use serde_json::json;
@@ -209,6 +210,39 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
         }
     };
     tokio::time::timeout(Duration::from_secs(20), forgotten).await.expect("it is forgotten");
+    world.stop().await;
+}
+
+/// A disk that takes no changes before a crash has the Node of a machine that was terminated since.
+#[tokio::test(start_paused = true)]
+async fn a_terminated_machine_has_no_node_even_if_the_disk_still_has_it() {
+    let (kept, earlier) = (Directory::new("terminated"), Directory::new("terminated-earlier"));
+    let file = |directory: &Directory| directory.0.join("nephele.redb");
+    let world = World::start_with(Setup { state_directory: Some(kept.0.clone()), ..Setup::at(19_400) });
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let worker = world.machine(&objects::worker("demo", "w")).await;
+    world.bootstrap("w").await;
+    world.ready(&worker).await;
+    let copied = async {
+        std::fs::copy(file(&kept), file(&earlier)).expect("a copy");
+    };
+    let world = world.restart_after(copied).await;
+    let has_node = |cloud: &Cloud| {
+        let objects = cloud.cluster_objects(&World::id("demo"));
+        objects.is_some_and(|objects| String::from_utf8_lossy(&objects).contains(r#""kind":"Node""#))
+    };
+    world.until("the Node is there", has_node).await;
+    let terminate = json!({ "metadata": { "annotations": { (TERMINATE_ANNOTATION): "" } } });
+    world.api.patch::<InMemoryMachine>("w", &terminate).await;
+    world.waits(&worker, "InstanceTerminated").await;
+    assert!(!has_node(&world.cloud));
+    let lost = async {
+        std::fs::copy(file(&earlier), file(&kept)).expect("a copy");
+    };
+    let world = world.restart_after(lost).await;
+    world.until("the cluster is back", |cloud| cloud.cluster_objects(&World::id("demo")).is_some()).await;
+    world.until("the Node is gone", |cloud| !has_node(cloud)).await;
     world.stop().await;
 }
 
