@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use kube::api::ObjectMeta;
 use nephele_api::cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, StepStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine, MachinePool};
@@ -18,6 +19,7 @@ use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InM
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::labels;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::moves::Uids;
 use crate::scenario::{Scenario, Step};
@@ -186,6 +188,9 @@ impl Auditor {
         self.scripts(seen)?;
         leaked_resources(seen)?;
         self.leaked_ports(seen)?;
+        if !self.is_set_back {
+            inherited(seen)?;
+        }
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
     }
 
@@ -417,6 +422,38 @@ fn leaked_resources(seen: &Seen) -> Result<(), String> {
     once(listed, "leaked load balancer")
 }
 
+/// No SimulatedCloud and no Fault tells of a time before it existed: one that a user deletes and creates again begins
+/// with nothing.
+fn inherited(seen: &Seen) -> Result<(), String> {
+    for cloud in &seen.clouds {
+        let status = cloud.status.clone().unwrap_or_default();
+        let told = cloud::SimulatedCloudStatus { paused_spec: None, ..status };
+        nothing_before(&cloud.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+    }
+    for fault in &seen.faults {
+        let told = cloud::FaultStatus { paused_spec: None, ..fault.status.clone().unwrap_or_default() };
+        nothing_before(&fault.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+    }
+    Ok(())
+}
+
+/// Fails when a time in what an object tells is from before the object.
+fn nothing_before(metadata: &ObjectMeta, told: &Value) -> Result<(), String> {
+    let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
+    match told {
+        Value::Object(fields) => fields.values().try_for_each(|told| nothing_before(metadata, told)),
+        Value::Array(items) => items.iter().try_for_each(|told| nothing_before(metadata, told)),
+        Value::String(text) => match text.parse::<Timestamp>() {
+            Ok(time) if created.is_some_and(|created| time < created) => {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                Err(format!("{name} tells of {time}, and was created at {created:?}"))
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 fn pod_networks(node: &Node) -> Vec<String> {
     node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
 }
@@ -453,9 +490,7 @@ fn once(held: impl Iterator<Item = (String, String)>, what: &str) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kube::api::ObjectMeta;
     use nephele_api::infrastructure::v1beta2::ControlPlaneEndpoint;
 
     use super::*;

@@ -163,6 +163,9 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seed: Option<u8>,
     },
+    /// `kubectl replace --force` of the SimulatedCloud and of the Faults of a cluster's namespace: they are deleted, and
+    /// created with the same names and specs.
+    Replace(u8),
     /// A user runs a Scenario in the namespace of a cluster: a fault comes and goes twice, while the clock of its
     /// SimulatedCloud counts on.
     Script {
@@ -333,9 +336,10 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 // A pause that settles ends the faults.
                 Step::Wait(draws.random_range(10_000..40_000)),
             ];
-            let end = match draws.random_range(0..3_u8) {
+            let end = match draws.random_range(0..4_u8) {
                 0 => Step::Restart(Scope::All),
                 1 => Step::Kill,
+                2 => Step::Replace(cluster),
                 _ => Step::Delete(cluster),
             };
             begin
@@ -346,10 +350,11 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         Theme::Limits => {
             let begin = [limit(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
             let busy = [Step::Wait(draws.random_range(1..40_000)), limit(cluster, draws), step(draws)];
-            let end = match draws.random_range(0..4_u8) {
+            let end = match draws.random_range(0..5_u8) {
                 0 => Step::Restart(Scope::All),
                 1 => Step::Kill,
                 2 => Step::Delete(cluster),
+                3 => Step::Replace(cluster),
                 _ => limit(cluster, draws),
             };
             begin.into_iter().chain(busy).chain([end, step(draws), pause]).collect()
@@ -507,8 +512,9 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         32..34 => fault(cluster, draws),
         34 => limit(cluster, draws),
         35 => clock(cluster, draws),
-        43..45 => script(cluster, draws),
         36..40 => Step::Wait(draws.random_range(1..20_000)),
+        40..42 => Step::Replace(cluster),
+        42..44 => script(cluster, draws),
         _ => Step::Settle,
     }
 }

@@ -310,6 +310,7 @@ impl<'a> World<'a> {
                 let spec = json!({ "clock": clock, "latency": latency, "seed": seed });
                 self.change_cloud(&namespace, &spec).await;
             }
+            Step::Replace(cluster) => self.replace(&key(cluster).0).await,
             Step::Script { cluster, effect, rounds, seconds } => {
                 self.script(&key(cluster).0, effect, rounds, seconds).await;
             }
@@ -482,6 +483,24 @@ impl<'a> World<'a> {
         }
         let key = (namespace.to_owned(), DEFAULT_NAME.to_owned());
         self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
+    }
+
+    /// Deletes the SimulatedCloud and the Faults of a namespace that users made, and creates them with the same specs.
+    async fn replace(&mut self, namespace: &str) {
+        self.auditor.hold(namespace);
+        self.auditor.set_clock(namespace);
+        let clouds = self.api_in::<SimulatedCloud>(namespace);
+        if let Some(cloud) = clouds.get_opt(DEFAULT_NAME).await.expect("an answer") {
+            replace(&clouds, SimulatedCloud { metadata: written(cloud.metadata), status: None, ..cloud })
+                .await;
+        }
+        let faults = self.api_in::<Fault>(namespace);
+        let there = faults.list(&ListParams::default()).await.expect("an answer").items.into_iter();
+        for fault in there.filter(|fault| fault.owner_references().is_empty()) {
+            if labels::value(&fault.metadata, CLUSTER_FAULT_LABEL).is_none() {
+                replace(&faults, Fault { metadata: written(fault.metadata), status: None, ..fault }).await;
+            }
+        }
     }
 
     /// Removes all limits, slow deletions and leaked instances, and lets all clocks go on at their usual rate.
@@ -780,6 +799,22 @@ impl<'a> World<'a> {
         // The object may have been deleted meanwhile.
         let _ = self.api_in::<K>(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
+}
+
+/// The metadata that a user wrote.
+fn written(metadata: ObjectMeta) -> ObjectMeta {
+    let ObjectMeta { name, namespace, labels, .. } = metadata;
+    ObjectMeta { name, namespace, labels, ..ObjectMeta::default() }
+}
+
+/// Deletes an object and creates it again.
+async fn replace<K>(api: &Api<K>, object: K)
+where
+    K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + serde::Serialize,
+{
+    let deleted = api.delete(&object.name_any(), &DeleteParams::default()).await;
+    deleted.expect("it was there").right().expect("it has no finalizer");
+    api.create(&PostParams::default(), &object).await.expect("it is taken");
 }
 
 /// Starts a stand-in for Cluster API on a management cluster.
