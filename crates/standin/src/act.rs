@@ -13,6 +13,7 @@ use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
 use nephele_api::infrastructure;
+use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_kit::{PatchError, Precondition, patch};
@@ -24,7 +25,7 @@ use crate::certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair}
 use crate::decide::Action;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE};
 use crate::observe::Observed;
-use crate::plan::ClusterPlan;
+use crate::plan::{ClusterPlan, DeploymentPlan};
 use crate::surroundings::KeyPairs;
 use crate::workload::{self, WorkloadError};
 
@@ -89,8 +90,13 @@ impl Actor<'_> {
                 let name = names::secret(&self.observed.name(), "kubeconfig");
                 self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
             }
-            Action::CreateMachine { name, control_plane } => {
-                self.create(&self.machine(&name, control_plane)).await
+            Action::CreateMachine { name, deployment } => {
+                let plan = |name: String| self.plan.deployments.iter().find(|planned| planned.name == name);
+                match deployment.map(plan) {
+                    Some(None) => Ok(()),
+                    None => self.create(&self.machine(&name, None)).await,
+                    Some(deployment) => self.create(&self.machine(&name, deployment)).await,
+                }
             }
             Action::CreateInfrastructureMachine(name) => {
                 let Some(machine) = self.find(&name) else { return Ok(()) };
@@ -260,14 +266,20 @@ impl Actor<'_> {
         vec![owner(&self.observed.cluster)]
     }
 
-    fn machine(&self, name: &str, control_plane: bool) -> Machine {
+    /// A Machine of a MachineDeployment, or without one of the control plane.
+    fn machine(&self, name: &str, deployment: Option<&DeploymentPlan>) -> Machine {
         let mut metadata = self.metadata(name, self.owned_by_cluster());
-        let (label, value) = if control_plane {
-            (labels::CONTROL_PLANE, String::new())
-        } else {
-            ("cluster.x-k8s.io/deployment-name", format!("{}-md-0", self.observed.name()))
-        };
-        metadata.labels.get_or_insert_default().insert(label.to_owned(), value);
+        let given = deployment.map_or(&self.plan.control_plane_metadata, |deployment| &deployment.metadata);
+        let labels = metadata.labels.get_or_insert_default();
+        labels.extend(given.labels.clone());
+        match deployment {
+            None => drop(labels.insert(labels::CONTROL_PLANE.to_owned(), String::new())),
+            Some(DeploymentPlan { topology_name, name, .. }) => labels.extend([
+                (labels::DEPLOYMENT_NAME.to_owned(), label_value(name)),
+                (labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(), label_value(topology_name)),
+            ]),
+        }
+        metadata.annotations = Some(given.annotations.clone()).filter(|given| !given.is_empty());
         metadata.finalizers = Some(vec![MACHINE_FINALIZER.to_owned()]);
         Machine {
             metadata,
@@ -275,6 +287,9 @@ impl Actor<'_> {
                 cluster_name: self.observed.name(),
                 version: self.plan.version.clone(),
                 infrastructure_ref: Some(reference("InMemoryMachine", name)),
+                failure_domain: deployment
+                    .map(|deployment| deployment.failure_domain.clone())
+                    .unwrap_or_default(),
                 ..MachineSpec::default()
             },
             status: None,
@@ -284,10 +299,18 @@ impl Actor<'_> {
     fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
         let mut metadata = self.metadata(&machine.name_any(), vec![owner(machine)]);
         metadata.labels = Some(machine.labels().clone());
+        metadata.annotations.clone_from(&machine.metadata.annotations);
         let (behaviour, instance_type, market) = if labels::is_control_plane(&machine.metadata) {
             (&self.plan.behaviour, &self.plan.control_plane_instance_type, "")
         } else {
-            (self.plan.worker_behaviour(), &self.plan.worker_instance_type, self.plan.worker_market.as_str())
+            let deployment = self.plan.deployment_of(machine);
+            let behaviour = deployment.and_then(|deployment| deployment.behaviour.as_ref());
+            let instance_type = deployment.and_then(|deployment| deployment.instance_type.as_ref());
+            (
+                behaviour.unwrap_or(self.plan.worker_behaviour()),
+                instance_type.unwrap_or(&self.plan.worker_instance_type),
+                self.plan.worker_market.as_str(),
+            )
         };
         let spec = InMemoryMachineSpec {
             behaviour: Some(behaviour.clone()),

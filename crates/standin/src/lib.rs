@@ -35,7 +35,7 @@ mod workload;
 pub use create::create;
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
-pub use plan::{ClusterPlan, Plan, PlannedClusters};
+pub use plan::{ClusterPlan, DeploymentPlan, Metadata, Plan, PlannedClusters};
 pub use run::{Error, crds, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 pub use topology::TOPOLOGY_RECONCILED;

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{Stream, stream};
+use nephele_api::core::Machine;
+use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
 use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, MachineNetwork, PoolReference};
+use nephele_api::labels;
 use nephele_pki::KeyAlgorithm;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::topology::TopologyError;
@@ -28,8 +32,10 @@ pub struct ClusterPlan {
     pub version: String,
     /// The number of control plane machines; without one, nothing ever comes up.
     pub control_plane: u32,
-    /// The number of worker machines.
-    pub workers: u32,
+    /// What users give to its control plane machines.
+    pub control_plane_metadata: Metadata,
+    /// Its MachineDeployments.
+    pub deployments: Vec<DeploymentPlan>,
     /// The number of machines in its MachinePool; none for a cluster without a MachinePool.
     pub pool: Option<u32>,
     /// The labels of all its objects, as users set them on a Cluster and in the metadata of templates.
@@ -58,9 +64,60 @@ pub struct ClusterPlan {
     pub control_plane_address_pool: Option<PoolReference>,
 }
 
+/// A MachineDeployment of a cluster: worker machines that are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentPlan {
+    /// Its name in a topology, the value of the label `topology.cluster.x-k8s.io/deployment-name`.
+    pub topology_name: String,
+    /// The name of the MachineDeployment, the value of the label `cluster.x-k8s.io/deployment-name`. The names of its
+    /// machines begin with it.
+    pub name: String,
+    /// The number of its machines.
+    pub replicas: u32,
+    /// What users give to its machines.
+    pub metadata: Metadata,
+    /// The failure domain of its machines; empty where the provider chooses.
+    pub failure_domain: String,
+    /// How its machines behave, if not as other workers do.
+    pub behaviour: Option<Behaviour>,
+    /// Their instance type, if not that of other workers.
+    pub instance_type: Option<String>,
+}
+
+/// The labels and annotations that users give to machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl DeploymentPlan {
+    /// A MachineDeployment of a cluster whose machines are as other workers.
+    #[must_use]
+    pub fn new(cluster: &str, topology_name: &str, replicas: u32) -> Self {
+        Self {
+            topology_name: topology_name.to_owned(),
+            name: format!("{cluster}-{topology_name}"),
+            replicas,
+            metadata: Metadata::default(),
+            failure_domain: String::new(),
+            behaviour: None,
+            instance_type: None,
+        }
+    }
+
+    /// Whether a Machine is one of this MachineDeployment.
+    pub(crate) fn has(&self, machine: &Machine) -> bool {
+        labels::value(&machine.metadata, labels::DEPLOYMENT_NAME) == Some(label_value(&self.name).as_str())
+    }
+}
+
 impl ClusterPlan {
     /// A cluster in the namespace `default` whose machines start without delay, with the certificate authorities that
-    /// Cluster API creates by default.
+    /// Cluster API creates by default. Its workers are those of the MachineDeployment `md-0`.
     #[must_use]
     pub fn new(name: &str, version: &str, control_plane: u32, workers: u32) -> Self {
         Self {
@@ -68,7 +125,8 @@ impl ClusterPlan {
             name: name.to_owned(),
             version: version.to_owned(),
             control_plane,
-            workers,
+            control_plane_metadata: Metadata::default(),
+            deployments: vec![DeploymentPlan::new(name, "md-0", workers)],
             pool: None,
             labels: BTreeMap::new(),
             name_salt: String::new(),
@@ -83,6 +141,24 @@ impl ClusterPlan {
             address_pools: Vec::new(),
             control_plane_address_pool: None,
         }
+    }
+
+    /// The number of its worker machines, without those of its MachinePool.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.deployments.iter().map(|deployment| deployment.replicas).fold(0, u32::saturating_add)
+    }
+
+    /// Lets its first MachineDeployment have this many machines.
+    pub fn scale_workers(&mut self, replicas: u32) {
+        if let Some(first) = self.deployments.first_mut() {
+            first.replicas = replicas;
+        }
+    }
+
+    /// The MachineDeployment of a Machine, if it still is planned.
+    pub(crate) fn deployment_of(&self, machine: &Machine) -> Option<&DeploymentPlan> {
+        self.deployments.iter().find(|deployment| deployment.has(machine))
     }
 
     pub(crate) fn worker_behaviour(&self) -> &Behaviour {

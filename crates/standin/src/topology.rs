@@ -3,10 +3,12 @@
 //!
 //! A topology names a ClusterClass, but nothing reads the class. The variables have the names of the class `in-memory`
 //! (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class works here, too. Other variables
-//! are ignored, and so are overrides of variables. Variables count for new objects only, except for replicas and
-//! version, which change the cluster.
+//! are ignored. Variables, overrides, metadata and failure domains count for new objects only; replicas and version change
+//! the cluster.
 
 mod variables;
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -20,8 +22,8 @@ use thiserror::Error;
 
 use crate::act::reference;
 use crate::create::network;
-use crate::names::CLUSTER_FINALIZER;
-use crate::plan::ClusterPlan;
+use crate::names::{self, CLUSTER_FINALIZER};
+use crate::plan::{ClusterPlan, DeploymentPlan, Metadata};
 
 /// The type of the Cluster's condition that is false when its topology cannot be used.
 pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
@@ -35,6 +37,10 @@ pub(crate) enum TopologyError {
     NoClass,
     #[error("spec.topology.version {0:?} is not a version such as v1.36.3")]
     Version(String),
+    #[error("{path}.name is missing")]
+    NoName { path: String },
+    #[error("{path}.name is {name:?}, as that of another MachineDeployment")]
+    SameName { path: String, name: String },
     #[error("{path}.replicas is {replicas}, which is not between 0 and {REPLICAS_MAX}")]
     Replicas { path: String, replicas: i64 },
     #[error("failed to read the variable {name}: {source}")]
@@ -77,9 +83,20 @@ struct Workers {
 
 /// The control plane, a MachineDeployment or a MachinePool.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct MachineGroup {
+    name: String,
     replicas: Option<i64>,
+    metadata: Metadata,
+    failure_domain: String,
+    variables: Overrides,
+}
+
+/// The variables of a group that have other values there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Overrides {
+    overrides: Vec<Variable>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,7 +113,6 @@ pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, T
     if class_ref.name.is_empty() {
         return Err(TopologyError::NoClass);
     }
-    let deployments = "spec.topology.workers.machineDeployments";
     let pools = "spec.topology.workers.machinePools";
     let has_pools = !workers.machine_pools.is_empty();
     let plan = ClusterPlan {
@@ -106,14 +122,48 @@ pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, T
         worker_behaviour: Some(Behaviour::default()),
         // Keys of this algorithm are made at once, and no client of a test cares.
         key_algorithm: KeyAlgorithm::EcdsaP256,
+        deployments: Vec::new(),
         ..ClusterPlan::new(
             &cluster.name_any(),
             &canonical_version(version)?,
             replicas("spec.topology.controlPlane", &control_plane)?,
-            sum(deployments, &workers.machine_deployments)?,
+            0,
         )
     };
+    let plan = with_variables(plan, variables)?;
+    let plan = ClusterPlan { control_plane_metadata: control_plane.metadata, ..plan };
+    let mut deployments: Vec<DeploymentPlan> = Vec::new();
+    for (index, group) in workers.machine_deployments.into_iter().enumerate() {
+        let path = format!("spec.topology.workers.machineDeployments[{index}]");
+        if deployments.iter().any(|other| other.topology_name == group.name) {
+            return Err(TopologyError::SameName { path, name: group.name });
+        }
+        deployments.push(deployment(&path, group, &plan)?);
+    }
+    Ok(ClusterPlan { deployments, ..plan })
+}
+
+fn with_variables(plan: ClusterPlan, variables: Vec<Variable>) -> Result<ClusterPlan, TopologyError> {
     variables.into_iter().try_fold(plan, |plan, Variable { name, value }| variables::set(plan, name, value))
+}
+
+/// A MachineDeployment of a cluster with this plan. Its name has a random part, as that of the topology controller has.
+fn deployment(path: &str, group: MachineGroup, plan: &ClusterPlan) -> Result<DeploymentPlan, TopologyError> {
+    if group.name.is_empty() {
+        return Err(TopologyError::NoName { path: path.to_owned() });
+    }
+    let replicas = replicas(path, &group)?;
+    let MachineGroup { name, metadata, failure_domain, variables, .. } = group;
+    let with_overrides = with_variables(plan.clone(), variables.overrides)?;
+    let base = format!("{}-{name}", plan.name);
+    Ok(DeploymentPlan {
+        name: names::machine(&base, &plan.namespace, &BTreeSet::new()),
+        metadata,
+        failure_domain,
+        behaviour: with_overrides.worker_behaviour,
+        instance_type: Some(with_overrides.worker_instance_type),
+        ..DeploymentPlan::new(&plan.name, &name, replicas)
+    })
 }
 
 /// The number of machines in all groups.

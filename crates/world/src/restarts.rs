@@ -163,7 +163,7 @@ impl World {
             8 => {
                 let workers = self.draws.random_range(0..=4);
                 let mut plan = self.quiet.planned.get(EVEN, CLUSTER).expect("it is planned");
-                plan.workers = workers;
+                plan.scale_workers(workers);
                 self.quiet.planned.set(plan);
             }
             9 | 10 => {

@@ -252,7 +252,7 @@ impl<'a> World<'a> {
             Step::Scale { cluster, workers } => {
                 self.plan(cluster, |plan, asked| {
                     if plan.control_plane > 0 {
-                        plan.workers = workers.into();
+                        plan.scale_workers(workers.into());
                         asked.workers = workers.into();
                     }
                 });

@@ -1,7 +1,7 @@
 //! The clusters of the demo.
 
 use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
-use nephele_standin::{ClusterPlan, KeyAlgorithm, Plan};
+use nephele_standin::{ClusterPlan, DeploymentPlan, KeyAlgorithm, Plan};
 
 use super::pools;
 
@@ -9,7 +9,7 @@ const VERSION: &str = "v1.36.3";
 
 /// A small cluster, and a large one with three control plane machines, which join one by one. Machines start slowly
 /// enough that people can see the order of steps, and fast enough that all are up in a few seconds. Their addresses
-/// come from pools. The large cluster is dual-stack.
+/// come from pools, and their workers have the label that the flavors give to theirs. The large cluster is dual-stack.
 pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
         let provisioning =
@@ -23,14 +23,16 @@ pub(super) fn plan() -> Plan {
         behaviour: behaviour.clone(),
         address_pools: vec![pools::reference(pools::MACHINES_V4)],
         control_plane_address_pool: load_balancers(),
-        ..ClusterPlan::new("small", VERSION, 1, 1)
+        deployments: vec![DeploymentPlan::new("small", "workers", 1)],
+        ..ClusterPlan::new("small", VERSION, 1, 0)
     };
     let large = ClusterPlan {
         behaviour,
         key_algorithm: KeyAlgorithm::EcdsaP256,
         address_pools: [pools::MACHINES_V4, pools::MACHINES_V6].map(pools::reference).into(),
         control_plane_address_pool: load_balancers(),
-        ..ClusterPlan::new("large", VERSION, 3, 2)
+        deployments: vec![DeploymentPlan::new("large", "workers", 2)],
+        ..ClusterPlan::new("large", VERSION, 3, 0)
     };
     Plan { clusters: vec![small, large] }
 }

@@ -133,7 +133,7 @@ fn introduction() -> String {
     let clusters = clusters::plan().clusters;
     let sizes: Vec<_> = clusters
         .iter()
-        .map(|cluster| format!("{} ({} + {})", cluster.name, cluster.control_plane, cluster.workers))
+        .map(|cluster| format!("{} ({} + {})", cluster.name, cluster.control_plane, cluster.workers()))
         .collect();
     format!(
         "Nephele demo: {} clusters, control plane + workers: {}\n\

@@ -12,7 +12,7 @@ use super::{Action, condition, machine, names, pool};
 use crate::AVAILABLE;
 use crate::certificates::Purpose;
 use crate::observe::Observed;
-use crate::plan::ClusterPlan;
+use crate::plan::{ClusterPlan, DeploymentPlan};
 
 /// The next actions for the cluster, without those for single Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
@@ -56,27 +56,36 @@ fn is_initialized(observed: &Observed) -> bool {
         || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
 }
 
-/// Creates missing Machines and deletes surplus ones. Control plane Machines are created and deleted one after the
+/// Creates missing Machines and deletes surplus ones, those of MachineDeployments that are not planned any more as well. Control plane Machines are created and deleted one after the
 /// other, as kubeadm joins them; workers are created at once, and wait for their bootstrap data. Machines of another
 /// version than planned, and those whose instance was terminated, are replaced: first a new one is created, then an old
 /// one is deleted.
 fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let mut taken = names(&observed.machines);
     let mut actions = Vec::new();
-    for (control_plane, wanted) in [(true, plan.control_plane), (false, plan.workers)] {
-        let set = MachineSet::of(plan, observed, control_plane, as_count(wanted));
+    for part in [None].into_iter().chain(plan.deployments.iter().map(Some)) {
+        let set = MachineSet::of(plan, observed, part);
         for _ in 0..set.missing() {
-            let base = format!("{}-{}", plan.name, if control_plane { "control-plane" } else { "md-0" });
+            let base = part.map_or_else(|| format!("{}-control-plane", plan.name), |part| part.name.clone());
             let name = crate::names::machine(&base, &plan.name_salt, &taken);
             taken.insert(name.clone());
-            actions.push(Action::CreateMachine { name, control_plane });
+            let deployment = part.map(|part| part.name.clone());
+            actions.push(Action::CreateMachine { name, deployment });
         }
         actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));
     }
+    let is_left = |machine: &&Machine| {
+        !labels::is_control_plane(&machine.metadata)
+            && !pool::is_member(machine)
+            && !machine::is_deleting(machine)
+            && plan.deployment_of(machine).is_none()
+    };
+    let left = observed.machines.iter().filter(is_left);
+    actions.extend(left.map(|machine| Action::DeleteMachine(machine.name_any())));
     actions
 }
 
-/// The Machines of one role that are not being deleted, and their wanted number.
+/// The Machines of the control plane or of a MachineDeployment that are not being deleted, and their wanted number.
 struct MachineSet<'a> {
     is_control_plane: bool,
     wanted: usize,
@@ -90,13 +99,14 @@ struct MachineSet<'a> {
 }
 
 impl<'a> MachineSet<'a> {
-    fn of(plan: &ClusterPlan, observed: &'a Observed, control_plane: bool, wanted: usize) -> Self {
-        let all: Vec<&Machine> = observed
-            .machines
-            .iter()
-            .filter(|machine| labels::is_control_plane(&machine.metadata) == control_plane)
-            .filter(|machine| !pool::is_member(machine))
-            .collect();
+    /// Those of a MachineDeployment, or without one those of the control plane.
+    fn of(plan: &ClusterPlan, observed: &'a Observed, deployment: Option<&DeploymentPlan>) -> Self {
+        let is_member = |machine: &&Machine| match deployment {
+            None => labels::is_control_plane(&machine.metadata),
+            Some(deployment) => deployment.has(machine),
+        };
+        let all: Vec<&Machine> = observed.machines.iter().filter(is_member).collect();
+        let wanted = as_count(deployment.map_or(plan.control_plane, |deployment| deployment.replicas));
         let machines: Vec<_> = all.iter().copied().filter(|machine| !machine::is_deleting(machine)).collect();
         let is_dead = |machine: &&&Machine| observed.infrastructure_of(machine).is_some_and(is_terminated);
         let dead: Vec<_> = machines.iter().filter(is_dead).copied().collect();
@@ -106,7 +116,7 @@ impl<'a> MachineSet<'a> {
             machine::is_up(machine) || dead.iter().any(|dead| dead.name_any() == machine.name_any())
         };
         let is_settled = observed.cluster.is_control_plane_initialized() && all.iter().all(is_up);
-        Self { is_control_plane: control_plane, wanted, machines, old, dead, is_settled }
+        Self { is_control_plane: deployment.is_none(), wanted, machines, old, dead, is_settled }
     }
 
     fn missing(&self) -> usize {
@@ -172,7 +182,7 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
     conditions::set(&mut status.conditions, first, now);
 
     let wanted =
-        as_count(plan.control_plane) + as_count(plan.workers) + as_count(plan.pool.unwrap_or_default());
+        as_count(plan.control_plane) + as_count(plan.workers()) + as_count(plan.pool.unwrap_or_default());
     let up = observed.machines.iter().filter(|machine| machine::is_up(machine)).count();
     let available = provisioned && initialized && up >= wanted;
     let message = match (provisioned, initialized) {

@@ -38,7 +38,8 @@ pub(crate) enum Action {
     /// Kubeadm control plane, or a MachineSet: create a Machine.
     CreateMachine {
         name: String,
-        control_plane: bool,
+        /// The name of its MachineDeployment; none for the control plane.
+        deployment: Option<String>,
     },
     /// The same: create the InMemoryMachine of a Machine.
     CreateInfrastructureMachine(String),

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Workload;
-use crate::plan::ClusterPlan;
+use crate::plan::{ClusterPlan, DeploymentPlan};
 use crate::topology::{TOPOLOGY_RECONCILED, TopologyError};
 use crate::{AVAILABLE, RUNNING, act, workload};
 
@@ -135,12 +135,16 @@ impl World {
             }
             Action::CreateKeyPair(purpose) => self.create_secret(purpose.as_str()),
             Action::CreateKubeconfig(_) => self.create_secret("kubeconfig"),
-            Action::CreateMachine { name, control_plane } => {
-                let mut metadata =
-                    ObjectMeta { finalizers: Some(vec![MACHINE_FINALIZER.into()]), ..meta(&name) };
-                if control_plane {
-                    metadata.labels = Some(BTreeMap::from([(labels::CONTROL_PLANE.into(), String::new())]));
-                }
+            Action::CreateMachine { name, deployment } => {
+                let label = deployment.map_or_else(
+                    || (labels::CONTROL_PLANE.into(), String::new()),
+                    |name| (labels::DEPLOYMENT_NAME.into(), name),
+                );
+                let metadata = ObjectMeta {
+                    finalizers: Some(vec![MACHINE_FINALIZER.into()]),
+                    labels: Some(BTreeMap::from([label])),
+                    ..meta(&name)
+                };
                 let spec = MachineSpec {
                     version: self.plan.version.clone(),
                     infrastructure_ref: Some(act::reference("InMemoryMachine", &name)),
@@ -246,7 +250,7 @@ fn first_machine_boots_alone_and_the_others_join() {
     let mut world = World::new(3, 2);
     world.settle();
     assert!(world.is_available());
-    let is_created = |control_plane: bool| move |action: &Action| matches!(action, Action::CreateMachine { control_plane: of, .. } if *of == control_plane);
+    let is_created = |control_plane: bool| move |action: &Action| matches!(action, Action::CreateMachine { deployment, .. } if deployment.is_none() == control_plane);
     let initialized = world.first(|action| {
         matches!(action, Action::ReportCluster(status)
             if conditions::is_true(&status.conditions, types::CONTROL_PLANE_INITIALIZED))
@@ -370,9 +374,26 @@ fn cluster_with_a_topology_is_completed_before_its_infrastructure_and_comes_up()
     assert!(matches!(world.log[1], Action::CreateInfrastructure(_)), "{:?}", world.log[1]);
     assert_eq!(world.condition(TOPOLOGY_RECONCILED), Some(("True".to_owned(), String::new())));
 
-    world.plan.workers = 4;
+    world.plan.scale_workers(4);
     world.settle();
     assert_eq!(world.observed.machines.len(), 5);
+}
+
+#[test]
+fn each_deployment_has_its_machines_and_one_that_is_not_planned_any_more_has_none() {
+    let mut world = World::of_topology(1, 0);
+    world.plan.deployments = vec![DeploymentPlan::new("demo", "a", 1), DeploymentPlan::new("demo", "b", 2)];
+    world.settle();
+    let names = |world: &World, deployment: &str| {
+        let base = format!("demo-{deployment}-");
+        world.observed.machines.iter().filter(|machine| machine.name_any().starts_with(&base)).count()
+    };
+    assert_eq!([names(&world, "a"), names(&world, "b")], [1, 2]);
+    world.plan.deployments.remove(0);
+    world.plan.scale_workers(3);
+    world.settle();
+    assert_eq!([names(&world, "a"), names(&world, "b")], [0, 3]);
+    assert!(world.is_available());
 }
 
 #[test]

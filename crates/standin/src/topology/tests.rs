@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::*;
@@ -25,12 +27,12 @@ fn with(further: Value) -> Value {
 fn least_topology_is_one_control_plane_machine() {
     let plan = read(&with(json!({}))).expect("readable");
     assert_eq!((plan.namespace.as_str(), plan.name.as_str()), ("team", "demo"));
-    assert_eq!((plan.control_plane, plan.workers, plan.pool), (1, 0, None));
+    assert_eq!((plan.control_plane, plan.workers(), plan.pool), (1, 0, None));
     assert_eq!(plan.version, "v1.36.3");
 }
 
 #[test]
-fn replicas_of_all_groups_are_added_up_and_default_to_one() {
+fn each_deployment_has_its_replicas_those_of_pools_are_added_up_and_they_default_to_one() {
     let plan = read(&with(json!({
         "controlPlane": {"replicas": 3},
         "workers": {
@@ -39,7 +41,9 @@ fn replicas_of_all_groups_are_added_up_and_default_to_one() {
         },
     })))
     .expect("readable");
-    assert_eq!((plan.control_plane, plan.workers, plan.pool), (3, 5, Some(2)));
+    let deployments: Vec<_> =
+        plan.deployments.iter().map(|plan| (plan.topology_name.as_str(), plan.replicas)).collect();
+    assert_eq!((plan.control_plane, deployments, plan.pool), (3, vec![("x", 4), ("y", 1)], Some(2)));
 }
 
 #[test]
@@ -83,6 +87,46 @@ fn variables_are_those_of_the_class() {
 }
 
 #[test]
+fn deployment_has_its_own_metadata_failure_domain_and_variables() {
+    let plan = read(&with(json!({
+        "controlPlane": {"metadata": {"labels": {"tier": "control"}}},
+        "variables": [{"name": "workerInstanceType", "value": "small"}],
+        "workers": {"machineDeployments": [
+            {
+                "class": "a", "name": "gold", "failureDomain": "z1",
+                "metadata": {"labels": {"tier": "gold"}, "annotations": {"note": "n"}},
+                "variables": {"overrides": [{"name": "workerInstanceType", "value": "large"}]},
+            },
+            {"class": "a", "name": "plain"},
+        ]},
+    })))
+    .expect("readable");
+    let label = |value: &str| BTreeMap::from([("tier".to_owned(), value.to_owned())]);
+    assert_eq!(plan.control_plane_metadata, Metadata { labels: label("control"), ..Metadata::default() });
+    let gold = DeploymentPlan {
+        topology_name: "gold".into(),
+        name: names::machine("demo-gold", "team", &BTreeSet::new()),
+        replicas: 1,
+        metadata: Metadata {
+            labels: label("gold"),
+            annotations: BTreeMap::from([("note".to_owned(), "n".to_owned())]),
+        },
+        failure_domain: "z1".into(),
+        behaviour: Some(Behaviour::default()),
+        instance_type: Some("large".into()),
+    };
+    let plain = DeploymentPlan {
+        topology_name: "plain".into(),
+        name: names::machine("demo-plain", "team", &BTreeSet::new()),
+        metadata: Metadata::default(),
+        failure_domain: String::new(),
+        instance_type: Some("small".into()),
+        ..gold.clone()
+    };
+    assert_eq!(plan.deployments, [gold, plain]);
+}
+
+#[test]
 fn every_variable_that_is_read_is_one_of_the_class() {
     let class = include_str!("../../../../config/templates/clusterclass-in-memory.yaml");
     let variables = include_str!("variables.rs");
@@ -111,7 +155,17 @@ fn error_names_the_field_and_what_it_may_be() {
             "spec.topology.controlPlane.replicas is -1, which is not between 0 and 100000",
         ),
         (
-            with(json!({"workers": {"machineDeployments": [{}, {"replicas": 9_000_000_000_i64}]}})),
+            with(json!({"workers": {"machineDeployments": [{"name": "a"}, {"name": "a"}]}})),
+            "spec.topology.workers.machineDeployments[1].name is \"a\", as that of another MachineDeployment",
+        ),
+        (
+            with(json!({"workers": {"machineDeployments": [{"class": "a"}]}})),
+            "spec.topology.workers.machineDeployments[0].name is missing",
+        ),
+        (
+            with(
+                json!({"workers": {"machineDeployments": [{"name": "a"}, {"name": "b", "replicas": 9_000_000_000_i64}]}}),
+            ),
             "spec.topology.workers.machineDeployments[1].replicas is 9000000000, which",
         ),
         (with(json!({"controlPlane": {"replicas": "three"}})), "failed to read spec.topology: invalid type"),
