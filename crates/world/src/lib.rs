@@ -19,6 +19,7 @@
 //! requests of each manager. It must not know the internals of the product.
 
 pub mod audit;
+mod book;
 mod connection;
 mod fault;
 mod hub;
@@ -39,6 +40,7 @@ mod time;
 mod world;
 
 pub use audit::Violation;
+pub use book::book;
 pub use neighbours::neighbours;
 pub use restarts::restarts;
 pub use rewind::rewind;

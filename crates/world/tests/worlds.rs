@@ -1,6 +1,6 @@
 //! Some worlds on every change; `cargo xtask worlds` runs thousands.
 
-use nephele_world::{Scenario, neighbours, restarts, rewind, run};
+use nephele_world::{Scenario, book, neighbours, restarts, rewind, run};
 
 /// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
@@ -39,6 +39,13 @@ fn managers_of_disjoint_objects_leave_each_other_alone() {
         if let Err(violation) = neighbours(seed) {
             panic!("seed {seed}: {violation}");
         }
+    }
+}
+
+#[test]
+fn the_examples_of_the_book_match_something_where_a_reader_tries_them() {
+    if let Err(example) = book() {
+        panic!("{example}");
     }
 }
 

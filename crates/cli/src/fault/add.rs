@@ -25,7 +25,7 @@ use crate::output::print;
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) const AFTER_HELP: &str = "Examples:
-  nephele fault add notReady --machines cluster.x-k8s.io/deployment-name=workers --count 1
+  nephele fault add notReady --machines topology.cluster.x-k8s.io/deployment-name=workers --count 1
   nephele fault add 'fail: {reason: InsufficientCapacity}' --operation CreateInstance --for 10m
   nephele fault add 'apiServer: {latency: {duration: 2s}}' --target demo
   nephele fault add 'fail: {reason: Throttled}' --namespace-selector workshop=true --count 3

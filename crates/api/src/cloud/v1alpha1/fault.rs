@@ -187,7 +187,7 @@ pub struct FaultMatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::cluster_selector")]
     pub cluster_selector: Option<serde_json::Value>,
-    /// The Machines, by their labels, such as cluster.x-k8s.io/deployment-name. A load balancer is not hit.
+    /// The Machines, by their labels, such as topology.cluster.x-k8s.io/deployment-name. A load balancer is not hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::machine_selector")]
     pub machine_selector: Option<serde_json::Value>,
