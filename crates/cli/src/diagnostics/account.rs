@@ -62,7 +62,11 @@ impl Account {
             }
             Err(error) => match account.remove().await {
                 Ok(()) => Err(error),
-                Err(left) => Err(anyhow!("{error:#}; {left:#}")),
+                Err(left) => Err(anyhow!(
+                    "{}; {}",
+                    nephele_kit::chain(error.as_ref()),
+                    nephele_kit::chain(left.as_ref())
+                )),
             },
         }
     }

@@ -30,7 +30,7 @@ pub(super) async fn wait(management: &Management, ipam: bool, limit: Duration) -
         Err(_) => bail!(
             "the manager is not ready after {} s: {}",
             limit.as_secs(),
-            why_not(management).await.unwrap_or_else(|error| format!("{error:#}"))
+            why_not(management).await.unwrap_or_else(|error| nephele_kit::chain(error.as_ref()))
         ),
     }
     reached(management.kinds(), ipam, NAMESPACE, deadline).await.context(

@@ -113,7 +113,7 @@ fn failure(ended: &Ended, checked: &Checked, missing: &[(String, String)]) -> Op
         Ended::Interrupted => {
             format!("the run was interrupted; {count} of {all} clusters were not available")
         }
-        Ended::Refused(error) => format!("{error:#}"),
+        Ended::Refused(error) => nephele_kit::chain(error.as_ref()),
     };
     Some(because)
 }

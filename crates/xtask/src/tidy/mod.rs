@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks that no compiler does.
 
 mod examples;
+mod messages;
 mod roles;
 mod spelling;
 mod texts;
@@ -79,7 +80,7 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 13] = [
+    let checks: [(&str, Check); 14] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
@@ -90,6 +91,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("finalizers", finalizers),
         ("sizes", sizes),
         ("watches", watches::check),
+        ("messages", messages::check),
         ("words", words),
         ("spelling", spelling),
         ("turns", turns),

@@ -78,7 +78,7 @@ impl Sampler {
         };
         let mut notes = Vec::new();
         if let Some(account) = self.account {
-            notes.extend(account.remove().await.err().map(|error| format!("{error:#}")));
+            notes.extend(account.remove().await.err().map(|error| nephele_kit::chain(error.as_ref())));
         }
         (histories.iter().filter_map(|(name, history)| history.summary(name)).collect(), notes)
     }
@@ -114,8 +114,8 @@ impl Sampling {
         if found.is_empty() {
             return Err(format!("there are no pods with the labels {MANAGERS}"));
         }
-        let mut diagnostics =
-            Diagnostics::new(client.clone(), String::new()).map_err(|error| format!("{error:#}"))?;
+        let mut diagnostics = Diagnostics::new(client.clone(), String::new())
+            .map_err(|error| nephele_kit::chain(error.as_ref()))?;
         let account = match found.iter().any(|target| target.is_tls) {
             true => {
                 let name = format!("nephele-load-{run}");
@@ -124,7 +124,7 @@ impl Sampling {
                 Some(
                     Account::create(client, &ours, None, wanted)
                         .await
-                        .map_err(|error| format!("{error:#}"))?,
+                        .map_err(|error| nephele_kit::chain(error.as_ref()))?,
                 )
             }
             false => None,
@@ -137,7 +137,7 @@ impl Sampling {
             sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
         if failures.len() == found.len() {
             if let Some(account) = account {
-                failures.extend(account.remove().await.err().map(|error| format!("{error:#}")));
+                failures.extend(account.remove().await.err().map(|error| nephele_kit::chain(error.as_ref())));
             }
             return Err(failures.first().cloned().unwrap_or_default());
         }
@@ -174,7 +174,7 @@ impl Sampling {
     async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
         let one = async |target: &Target| {
             let metrics = self.metrics(target).await;
-            (target.name.clone(), metrics.map_err(|error| format!("{error:#}")))
+            (target.name.clone(), metrics.map_err(|error| nephele_kit::chain(error.as_ref())))
         };
         join_all(targets.iter().map(one)).await
     }
