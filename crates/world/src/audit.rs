@@ -105,6 +105,8 @@ pub(crate) struct Auditor {
     leaked_ports: Option<BTreeSet<u16>>,
     /// The namespaces in which users set clocks, also back: there Scenarios do not count on.
     set_clocks: BTreeSet<String>,
+    /// The namespaces whose clock stood still: what happens then has the time at which it stopped.
+    stopped_clocks: BTreeSet<String>,
 }
 
 /// The values of a Node that do not change while its machine exists.
@@ -189,7 +191,7 @@ impl Auditor {
         leaked_resources(seen)?;
         self.leaked_ports(seen)?;
         if !self.is_set_back {
-            inherited(seen)?;
+            self.inherited(seen)?;
         }
         once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
     }
@@ -208,6 +210,24 @@ impl Auditor {
             }
         }
         *known = listed;
+        Ok(())
+    }
+
+    /// No SimulatedCloud and no Fault tells of a time before it existed: one that a user deletes and creates again begins
+    /// with nothing.
+    fn inherited(&self, seen: &Seen) -> Result<(), String> {
+        let is_told = |metadata: &ObjectMeta| {
+            metadata.namespace.as_ref().is_some_and(|namespace| !self.stopped_clocks.contains(namespace))
+        };
+        for cloud in seen.clouds.iter().filter(|cloud| is_told(&cloud.metadata)) {
+            let status = cloud.status.clone().unwrap_or_default();
+            let told = cloud::SimulatedCloudStatus { paused_spec: None, ..status };
+            nothing_before(&cloud.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+        }
+        for fault in seen.faults.iter().filter(|fault| is_told(&fault.metadata)) {
+            let told = cloud::FaultStatus { paused_spec: None, ..fault.status.clone().unwrap_or_default() };
+            nothing_before(&fault.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+        }
         Ok(())
     }
 
@@ -339,6 +359,11 @@ impl Auditor {
         self.set_clocks.insert(namespace.to_owned());
     }
 
+    /// From now on the clocks of this namespace may stand still for a while.
+    pub(crate) fn stop_clock(&mut self, namespace: &str) {
+        self.stopped_clocks.insert(namespace.to_owned());
+    }
+
     /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.
     fn boots(&mut self, seen: &Seen) -> Result<(), String> {
         for object in &seen.instances {
@@ -420,21 +445,6 @@ fn leaked_resources(seen: &Seen) -> Result<(), String> {
         })
     });
     once(listed, "leaked load balancer")
-}
-
-/// No SimulatedCloud and no Fault tells of a time before it existed: one that a user deletes and creates again begins
-/// with nothing.
-fn inherited(seen: &Seen) -> Result<(), String> {
-    for cloud in &seen.clouds {
-        let status = cloud.status.clone().unwrap_or_default();
-        let told = cloud::SimulatedCloudStatus { paused_spec: None, ..status };
-        nothing_before(&cloud.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
-    }
-    for fault in &seen.faults {
-        let told = cloud::FaultStatus { paused_spec: None, ..fault.status.clone().unwrap_or_default() };
-        nothing_before(&fault.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
-    }
-    Ok(())
 }
 
 /// Fails when a time in what an object tells is from before the object.

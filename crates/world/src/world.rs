@@ -301,6 +301,9 @@ impl<'a> World<'a> {
                 let namespace = key(cluster).0;
                 self.auditor.hold(&namespace);
                 self.auditor.set_clock(&namespace);
+                if paused {
+                    self.auditor.stop_clock(&namespace);
+                }
                 let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
                 let ahead = format!("{ahead}s");
                 let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
