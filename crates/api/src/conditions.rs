@@ -43,10 +43,6 @@ pub mod types {
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
     /// As many machines of a pool are up as wanted.
     pub const REPLICAS_READY: &str = "ReplicasReady";
-    /// The cloud is called more often than it allows. The manager tries again.
-    pub const THROTTLED: &str = "Throttled";
-    /// The cloud has created or changed it, but reads do not show that yet.
-    pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
     /// All steps of a scenario have passed.
     pub const PASSED: &str = "Passed";
     /// Cluster API's own, on the Cluster: the first control plane node is up.
@@ -55,8 +51,6 @@ pub mod types {
 
 /// Reasons of conditions.
 pub mod reasons {
-    /// Reads do not show yet what the cloud has created or changed.
-    pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
     /// `Ready` holds.
     pub const READY: &str = "Ready";
     /// `Ready` does not hold.
@@ -73,7 +67,7 @@ pub mod reasons {
     pub const DELETING: &str = "Deleting";
     /// Nothing is left of the object's resources.
     pub const DELETION_COMPLETED: &str = "DeletionCompleted";
-    /// Nephele itself failed.
+    /// Nephele itself failed, or a Fault lets the cloud fail.
     pub const INTERNAL_ERROR: &str = "InternalError";
     /// Nothing is done for the object.
     pub const PAUSED: &str = "Paused";
@@ -146,8 +140,35 @@ pub mod reasons {
     pub const WAITING_FOR_HOOK: &str = "WaitingForHook";
     /// An extension for machines did not answer, or reported a failure.
     pub const HOOK_FAILED: &str = "HookFailed";
-    /// The namespace has as many machines as allowed. Another one is created when one of them is gone.
+    /// A quota is used up: that of the namespace, or one of the SimulatedCloud, or a Fault says so. Another one is created
+    /// when there is room.
     pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+    /// The cloud has no room: the stock of a SimulatedCloud is used up, or a Fault says so.
+    pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacity";
+    /// The cloud is called more often than it allows, or a Fault says so. The manager tries again.
+    pub const THROTTLED: &str = "Throttled";
+    /// Reads do not show yet what the cloud has created or changed. The manager tries again.
+    pub const NOT_VISIBLE_YET: &str = "NotVisibleYet";
+    /// A Fault lets the cloud delay the operation.
+    pub const REQUEST_DELAYED: &str = "RequestDelayed";
+    /// A Fault lets the cloud say that the image cannot be used.
+    pub const INVALID_IMAGE: &str = "InvalidImage";
+    /// A Fault lets the cloud say that the manager may not do this.
+    pub const UNAUTHORIZED: &str = "Unauthorized";
+    /// A Fault lets the cloud be unavailable.
+    pub const UNAVAILABLE: &str = "Unavailable";
+    /// A Fault lets a call of the cloud take too long.
+    pub const TIMEOUT: &str = "Timeout";
+    /// A Fault lets the answer of the cloud get lost, after the cloud has done what it was asked for.
+    pub const LOST_ANSWER: &str = "LostAnswer";
+    /// The cloud has no zone of that name.
+    pub const UNKNOWN_ZONE: &str = "UnknownZone";
+    /// The cloud has a resource of that name that differs.
+    pub const CONFLICT: &str = "Conflict";
+    /// The cloud does not have the resource.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// The stages of the machine are not those of the cloud.
+    pub const INVALID_STAGE: &str = "InvalidStage";
     /// All steps of a scenario have passed.
     pub const PASSED: &str = "Passed";
     /// A step of a scenario runs; the message says which.

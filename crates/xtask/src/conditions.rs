@@ -101,6 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn the_list_has_each_reason_of_the_cloud_and_of_faults() {
+        let text = render().expect("rendered");
+        let engine = include_str!("../../engine/src/operation.rs");
+        let categories =
+            engine.split("pub fn category(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
+        let words: Vec<_> =
+            categories.expect("the engine has categories").split('"').skip(1).step_by(2).collect();
+        assert!(words.len() > 10, "{words:?}");
+        for word in words.into_iter().chain(nephele_api::cloud::v1alpha1::FAIL_REASONS) {
+            assert!(text.contains(&format!("| `{word}` | ")), "{word}");
+        }
+    }
+
+    #[test]
     fn the_list_has_what_objects_say() {
         let text = render().expect("rendered");
         for word in

@@ -4,12 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use nephele_api::conditions::{self, condition, types};
 use nephele_api::ipam::conditions as reasons;
+use nephele_api::ipam::conditions::types::OVERLAPPING;
 use nephele_api::ipam::v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus};
 
 use super::allocations::{Names, Troubles};
-
-/// The type of the condition that a pool has while another pool has some of its addresses, too.
-pub(crate) const OVERLAPPING: &str = "Overlapping";
 
 /// The input of the status.
 #[derive(Debug, Clone)]
@@ -37,7 +35,7 @@ pub(super) fn status(
     match &report.overlaps {
         Some(others) if !others.is_empty() => {
             let message = format!("has addresses in common with {}", others.join(", "));
-            set(condition(OVERLAPPING, conditions::TRUE, "AddressesInCommon", message));
+            set(condition(OVERLAPPING, conditions::TRUE, reasons::ADDRESSES_IN_COMMON, message));
         }
         Some(_) | None => status.conditions.retain(|condition| condition.type_ != OVERLAPPING),
     }

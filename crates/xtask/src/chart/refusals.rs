@@ -153,9 +153,9 @@ pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
 
 /// An API server that is too old for the definitions is reported before anything is sent to it.
 pub(super) fn old_kubernetes(helm: &Helm) -> anyhow::Result<()> {
-    let said = refused(helm, &["--kube-version", "1.28.15"], "{}")?;
-    ensure!(said.contains("incompatible with Kubernetes v1.28.15"), "another message: {said}");
-    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.29.0"], "{}")?;
+    let said = refused(helm, &["--kube-version", "1.29.15"], "{}")?;
+    ensure!(said.contains("incompatible with Kubernetes v1.29.15"), "another message: {said}");
+    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.30.0"], "{}")?;
     // Kubernetes versions as cloud providers name theirs.
     helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.33.1-gke.100"], "{}").map(drop)
 }

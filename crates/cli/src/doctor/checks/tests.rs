@@ -167,3 +167,9 @@ fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
         assert!(matches!(findings.as_slice(), [finding] if finding.mend.contains(mend)), "{findings:?}");
     }
 }
+
+#[test]
+fn chart_asks_for_the_same_kubernetes() {
+    let chart = include_str!("../../../../../charts/nephele/Chart.yaml");
+    assert!(chart.contains(&format!("kubeVersion: \">=1.{KUBERNETES_MINOR_MIN}.0-0\"")), "{chart}");
+}
