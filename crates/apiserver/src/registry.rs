@@ -30,8 +30,12 @@ pub struct ResourceType {
     pub status: bool,
     /// Whether `metadata.generation` counts changes of the desired state.
     pub generation: bool,
+    /// Whether an update without `metadata.resourceVersion` replaces whatever is stored.
+    pub unconditional_update: bool,
+    /// What can be done with its objects.
+    pub verbs: &'static [&'static str],
     /// Subresources besides status.
-    pub subresources: &'static [&'static str],
+    pub subresources: Vec<&'static str>,
     /// Extra printer columns, for kinds of a CustomResourceDefinition.
     pub columns: Vec<PrinterColumn>,
     /// Whether a CustomResourceDefinition added it.
@@ -65,6 +69,11 @@ impl ResourceType {
         self.group == "apiextensions.k8s.io" && self.kind == "CustomResourceDefinition"
     }
 
+    /// The verbs of a kind whose objects are stored.
+    pub(crate) fn stored_verbs() -> &'static [&'static str] {
+        VERBS
+    }
+
     /// `apiVersion` under one of its versions.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
@@ -78,14 +87,18 @@ pub struct Registry {
     types: Arc<BTreeMap<GroupResource, Arc<ResourceType>>>,
 }
 
-static KUBERNETES: LazyLock<Registry> = LazyLock::new(|| Registry { types: Arc::new(Table::kubernetes().0) });
+static KUBERNETES: LazyLock<Registry> = LazyLock::new(|| {
+    let types = read(include_str!("kinds.txt"));
+    Registry { types: Arc::new(types.expect("a test reads the table")) }
+});
 
-const NONE: &[&str] = &[];
-const NAMESPACED: bool = true;
-const CLUSTER: bool = false;
+/// The verbs of stored kinds.
+const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// A namespace is deleted with everything in it, one at a time.
+const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
 impl Registry {
-    /// The built-in kinds that Cluster API's controllers, `kubectl` and common add-ons use.
+    /// The built-in kinds of a plain cluster.
     #[must_use]
     pub fn kubernetes() -> Self {
         KUBERNETES.clone()
@@ -95,128 +108,75 @@ impl Registry {
         self.types.get(resource)
     }
 
+    /// The kind of that name in a group, found without a look at other groups.
+    pub(crate) fn named(&self, group: &str, kind: &str) -> Option<&Arc<ResourceType>> {
+        let of_group = self.types.range(GroupResource::new(group, "")..).map(|(_, found)| found);
+        of_group.take_while(|found| found.group == group).find(|found| found.kind == kind)
+    }
+
     pub(crate) fn types(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         self.types.values()
     }
 }
 
-/// The table from which a registry is built.
-#[derive(Default)]
-struct Table(BTreeMap<GroupResource, Arc<ResourceType>>);
+/// The table of the built-in kinds: 10 KB, read once in a process.
+fn read(table: &'static str) -> Result<BTreeMap<GroupResource, Arc<ResourceType>>, &'static str> {
+    let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let kind = row(line).ok_or(line)?;
+            Ok((kind.group_resource(), Arc::new(kind)))
+        })
+        .collect()
+}
 
-impl Table {
-    fn kubernetes() -> Self {
-        let mut registry = Self::default();
-        let core =
-            |registry: &mut Self, plural: &str, kind: &str, short: &[&str], scope, status, subresources| {
-                registry.add("", "v1", plural, kind, short, scope, status, false, subresources);
-            };
-        let r = &mut registry;
-        core(r, "configmaps", "ConfigMap", &["cm"], NAMESPACED, false, NONE);
-        core(r, "endpoints", "Endpoints", &["ep"], NAMESPACED, false, NONE);
-        core(r, "events", "Event", &["ev"], NAMESPACED, false, NONE);
-        core(r, "namespaces", "Namespace", &["ns"], CLUSTER, true, NONE);
-        core(r, "nodes", "Node", &["no"], CLUSTER, true, NONE);
-        core(r, "persistentvolumeclaims", "PersistentVolumeClaim", &["pvc"], NAMESPACED, true, NONE);
-        core(r, "persistentvolumes", "PersistentVolume", &["pv"], CLUSTER, true, NONE);
-        core(r, "pods", "Pod", &["po"], NAMESPACED, true, &["binding", "eviction", "log", "portforward"]);
-        core(r, "resourcequotas", "ResourceQuota", &["quota"], NAMESPACED, true, NONE);
-        core(r, "secrets", "Secret", &[], NAMESPACED, false, NONE);
-        core(r, "serviceaccounts", "ServiceAccount", &["sa"], NAMESPACED, false, NONE);
-        core(r, "services", "Service", &["svc"], NAMESPACED, true, NONE);
-        let scale: &[&str] = &["scale"];
-        r.add("apps", "v1", "daemonsets", "DaemonSet", &["ds"], NAMESPACED, true, true, NONE);
-        r.add("apps", "v1", "deployments", "Deployment", &["deploy"], NAMESPACED, true, true, scale);
-        r.add("apps", "v1", "replicasets", "ReplicaSet", &["rs"], NAMESPACED, true, true, scale);
-        r.add("apps", "v1", "statefulsets", "StatefulSet", &["sts"], NAMESPACED, true, true, scale);
-        r.add("batch", "v1", "cronjobs", "CronJob", &["cj"], NAMESPACED, true, true, NONE);
-        r.add("batch", "v1", "jobs", "Job", &[], NAMESPACED, true, true, NONE);
-        r.add("coordination.k8s.io", "v1", "leases", "Lease", &[], NAMESPACED, false, false, NONE);
-        r.add(
-            "discovery.k8s.io",
-            "v1",
-            "endpointslices",
-            "EndpointSlice",
-            &[],
-            NAMESPACED,
-            false,
-            true,
-            NONE,
-        );
-        r.add("events.k8s.io", "v1", "events", "Event", &["ev"], NAMESPACED, false, false, NONE);
-        let (rbac, net, stor) = ("rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io");
-        r.add(net, "v1", "ingresses", "Ingress", &["ing"], NAMESPACED, true, true, NONE);
-        r.add(net, "v1", "networkpolicies", "NetworkPolicy", &["netpol"], NAMESPACED, false, true, NONE);
-        let pdb = "PodDisruptionBudget";
-        r.add("policy", "v1", "poddisruptionbudgets", pdb, &["pdb"], NAMESPACED, true, true, NONE);
-        r.add(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding", &[], CLUSTER, false, false, NONE);
-        r.add(rbac, "v1", "clusterroles", "ClusterRole", &[], CLUSTER, false, false, NONE);
-        r.add(rbac, "v1", "rolebindings", "RoleBinding", &[], NAMESPACED, false, false, NONE);
-        r.add(rbac, "v1", "roles", "Role", &[], NAMESPACED, false, false, NONE);
-        r.add(stor, "v1", "csidrivers", "CSIDriver", &[], CLUSTER, false, false, NONE);
-        r.add(stor, "v1", "csinodes", "CSINode", &[], CLUSTER, false, false, NONE);
-        r.add(stor, "v1", "storageclasses", "StorageClass", &["sc"], CLUSTER, false, false, NONE);
-        r.add(stor, "v1", "volumeattachments", "VolumeAttachment", &[], CLUSTER, true, false, NONE);
-        let crd = "CustomResourceDefinition";
-        let group = "apiextensions.k8s.io";
-        r.add(group, "v1", "customresourcedefinitions", crd, &["crd", "crds"], CLUSTER, true, true, NONE);
-        let ac = "admissionregistration.k8s.io";
-        let (mutating, validating) = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration");
-        r.add(ac, "v1", "mutatingwebhookconfigurations", mutating, &[], CLUSTER, false, true, NONE);
-        r.add(ac, "v1", "validatingwebhookconfigurations", validating, &[], CLUSTER, false, true, NONE);
-        r.add(
-            "scheduling.k8s.io",
-            "v1",
-            "priorityclasses",
-            "PriorityClass",
-            &["pc"],
-            CLUSTER,
-            false,
-            false,
-            NONE,
-        );
-        registry
+fn row(line: &'static str) -> Option<ResourceType> {
+    let mut words = line.split(' ');
+    let (group, versions, plural, kind) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let (scope, short_names, traits) = (words.next()?, words.next()?, words.next()?);
+    let list = |word: &str| match word {
+        "-" => Vec::new(),
+        names => names.split(',').map(str::to_owned).collect(),
+    };
+    let mut categories = list(traits);
+    let mut take = |name: &str| {
+        let before = categories.len();
+        categories.retain(|known| known != name);
+        categories.len() < before
+    };
+    let (generation, unconditional_update) = (take("generation"), take("unconditional"));
+    let verbs: &[&str] = match (take("answered"), plural) {
+        (true, "bindings") => &["create"],
+        (true, _) => &["get", "list"],
+        (false, "namespaces") => NAMESPACE_VERBS,
+        (false, _) => VERBS,
+    };
+    if !categories.iter().all(|category| matches!(category.as_str(), "all" | "api-extensions")) {
+        return None;
     }
-
-    #[expect(clippy::too_many_arguments, reason = "a row of the table above, read once")]
-    fn add(
-        &mut self,
-        group: &str,
-        version: &str,
-        plural: &str,
-        kind: &str,
-        short_names: &[&str],
-        namespaced: bool,
-        status: bool,
-        generation: bool,
-        subresources: &'static [&'static str],
-    ) {
-        let all = [
-            "pods",
-            "services",
-            "daemonsets",
-            "deployments",
-            "replicasets",
-            "statefulsets",
-            "jobs",
-            "cronjobs",
-        ];
-        let kind = ResourceType {
-            group: group.to_owned(),
-            versions: vec![version.to_owned()],
-            kind: kind.to_owned(),
-            list_kind: format!("{kind}List"),
-            plural: plural.to_owned(),
-            singular: kind.to_lowercase(),
-            short_names: short_names.iter().map(|&name| name.to_owned()).collect(),
-            categories: if all.contains(&plural) { vec!["all".to_owned()] } else { Vec::new() },
-            namespaced,
-            status,
-            generation,
-            subresources,
-            columns: Vec::new(),
-            custom: false,
-        };
-        self.0.insert(kind.group_resource(), Arc::new(kind));
-    }
+    let mut subresources: Vec<&'static str> = words.collect();
+    let others = subresources.len();
+    subresources.retain(|name| *name != "status");
+    Some(ResourceType {
+        group: if group == "core" { String::new() } else { group.to_owned() },
+        versions: list(versions),
+        kind: kind.to_owned(),
+        list_kind: format!("{kind}List"),
+        plural: plural.to_owned(),
+        singular: kind.to_lowercase(),
+        short_names: list(short_names),
+        categories,
+        namespaced: match scope {
+            "namespaced" => true,
+            "cluster" => false,
+            _ => return None,
+        },
+        status: subresources.len() < others,
+        generation,
+        unconditional_update,
+        verbs,
+        subresources,
+        columns: Vec::new(),
+        custom: false,
+    })
 }

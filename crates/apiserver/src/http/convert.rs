@@ -1,11 +1,13 @@
 //! Conversion between the form an object is stored in and the forms it is served in.
 //!
-//! In this server, the versions of a kind differ by name only. One pair of kinds shares its objects: `events` of the
-//! core group and of `events.k8s.io`, stored as the former (`kubernetes/pkg/apis/events/v1/conversion.go`).
+//! In this server, the versions of a kind differ by name only, except those of `HorizontalPodAutoscaler`. One pair of
+//! kinds shares its objects: `events` of the core group and of `events.k8s.io`, stored as the former
+//! (`kubernetes/pkg/apis/events/v1/conversion.go`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::autoscaling;
 use crate::registry::ResourceType;
 use crate::store::{GroupResource, Object};
 
@@ -23,6 +25,10 @@ const EVENT_REPORTER_FIELDS: [(&str, &str); 2] =
 
 fn is_new_event(kind: &ResourceType) -> bool {
     kind.group == "events.k8s.io" && kind.kind == "Event"
+}
+
+fn is_autoscaler(kind: &ResourceType) -> bool {
+    kind.group == "autoscaling" && !kind.custom
 }
 
 /// The collection that holds the objects of a kind.
@@ -51,12 +57,20 @@ pub(crate) fn outward_value(kind: &ResourceType, version: &str, mut value: Value
                 rename(object, core, new);
             }
         }
+        if version == "v1" && is_autoscaler(kind) {
+            autoscaling::to_v1(object);
+        }
     }
     value
 }
 
 /// An object from a client, in the form it is stored in; the store sets the version.
 pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut().filter(|object| {
+        is_autoscaler(kind) && object.get("apiVersion").is_some_and(|version| version == "autoscaling/v1")
+    }) {
+        autoscaling::to_v2(object);
+    }
     if let Some(object) = value.as_object_mut().filter(|_| is_new_event(kind)) {
         for (new, core) in EVENT_FIELDS.into_iter().chain(EVENT_REPORTER_FIELDS) {
             rename(object, new, core);

@@ -12,19 +12,33 @@ use super::status::{ApiError, json_response};
 use crate::registry::ResourceType;
 use crate::store::Store;
 
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// A kind whose requests are answered but not stored.
+pub(crate) struct Review {
+    pub(crate) group: &'static str,
+    plural: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespaced: bool,
+}
 
-/// Kinds whose requests are answered but not stored: (group, plural, kind).
-const REVIEWS: [(&str, &str, &str); 4] = [
-    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
-    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+static REVIEWS: [Review; 6] = [
+    review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    review("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    Review {
+        namespaced: true,
+        ..review("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview")
+    },
+    review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
 
+const fn review(group: &'static str, plural: &'static str, kind: &'static str) -> Review {
+    Review { group, plural, kind, namespaced: false }
+}
+
 /// The kind of a review by its group and plural.
-pub(crate) fn review_named(group: &str, plural: &str) -> Option<(&'static str, &'static str, &'static str)> {
-    REVIEWS.into_iter().find(|(of, named, _)| *of == group && *named == plural)
+pub(crate) fn review_named(group: &str, plural: &str) -> Option<&'static Review> {
+    REVIEWS.iter().find(|review| review.group == group && review.plural == plural)
 }
 
 /// Answers a discovery path; none for any other path.
@@ -67,8 +81,8 @@ fn groups(store: &Store) -> Groups {
     for kind in store.resource_types() {
         groups.entry(kind.group.clone()).or_default().push(kind);
     }
-    for (name, _, _) in REVIEWS {
-        groups.entry(name.to_owned()).or_default();
+    for review in &REVIEWS {
+        groups.entry(review.group.to_owned()).or_default();
     }
     groups
 }
@@ -96,14 +110,14 @@ fn group(name: &str, kinds: &[Arc<ResourceType>]) -> Value {
 }
 
 /// Subresources, each with the kind of its bodies.
-fn subresources(kind: &ResourceType) -> Vec<(&'static str, Value, &'static [&'static str])> {
-    let own = |verbs| (json!({"group": kind.group, "kind": kind.kind, "version": kind.versions[0]}), verbs);
+fn subresources<'k>(kind: &'k ResourceType, version: &str) -> Vec<(&'k str, Value, &'static [&'static str])> {
+    let own = |verbs| (json!({"group": kind.group, "kind": kind.kind, "version": version}), verbs);
     let mut all = Vec::new();
     if kind.status {
         let (response, verbs) = own(&["get", "patch", "update"][..]);
         all.push(("status", response, verbs));
     }
-    for &name in kind.subresources {
+    for &name in &kind.subresources {
         let (response, verbs): (Value, &'static [&'static str]) = match name {
             "scale" => (
                 json!({"group": "autoscaling", "kind": "Scale", "version": "v1"}),
@@ -114,6 +128,7 @@ fn subresources(kind: &ResourceType) -> Vec<(&'static str, Value, &'static [&'st
             "portforward" => {
                 (json!({"group": "", "kind": "PodPortForwardOptions", "version": "v1"}), &["create", "get"])
             }
+            "approval" => own(&["get", "patch", "update"][..]),
             _ => own(&["get"][..]),
         };
         all.push((name, response, verbs));
@@ -130,7 +145,7 @@ fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
     for kind in kinds.iter().filter(|kind| kind.versions.iter().any(|served| served == version)) {
         let mut entry = json!({
             "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
-            "verbs": VERBS,
+            "verbs": kind.verbs,
         });
         if !kind.short_names.is_empty() {
             entry["shortNames"] = json!(kind.short_names);
@@ -139,7 +154,7 @@ fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
             entry["categories"] = json!(kind.categories);
         }
         resources.push(entry);
-        for (subresource, response, verbs) in subresources(kind) {
+        for (subresource, response, verbs) in subresources(kind, version) {
             resources.push(json!({
                 "name": format!("{}/{subresource}", kind.plural), "singularName": "",
                 "namespaced": kind.namespaced, "kind": response["kind"], "group": response["group"],
@@ -147,9 +162,9 @@ fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
             }));
         }
     }
-    for (_, plural, kind) in REVIEWS.iter().filter(|(group, _, _)| *group == name) {
+    for Review { plural, kind, namespaced, .. } in REVIEWS.iter().filter(|review| review.group == name) {
         resources.push(json!({
-            "name": plural, "singularName": kind.to_lowercase(), "namespaced": false, "kind": kind,
+            "name": plural, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind,
             "verbs": ["create"],
         }));
     }
@@ -190,16 +205,16 @@ fn aggregated_response(groups: &Groups, core: bool) -> Response<Body> {
 fn aggregated_resources(name: &str, kinds: &[Arc<ResourceType>], version: &str) -> Vec<Value> {
     let stored =
         kinds.iter().filter(|kind| kind.versions.iter().any(|served| served == version)).map(|kind| {
-            let subresources: Vec<_> = subresources(kind)
+            let subresources: Vec<_> = subresources(kind, version)
             .into_iter()
             .map(|(name, response, verbs)| {
                 json!({"subresource": name, "responseKind": response, "verbs": verbs})
             })
             .collect();
             let mut entry = json!({
-                "resource": kind.plural, "singularResource": kind.singular, "verbs": VERBS,
+                "resource": kind.plural, "singularResource": kind.singular, "verbs": kind.verbs,
                 "responseKind": {"group": kind.group, "version": version, "kind": kind.kind},
-                "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+                "scope": scope(kind.namespaced),
             });
             if !kind.short_names.is_empty() {
                 entry["shortNames"] = json!(kind.short_names);
@@ -212,11 +227,16 @@ fn aggregated_resources(name: &str, kinds: &[Arc<ResourceType>], version: &str) 
             }
             entry
         });
-    let reviews = REVIEWS.iter().filter(|(group, _, _)| *group == name).map(|(group, plural, kind)| {
+    let reviews = REVIEWS.iter().filter(|review| review.group == name).map(|review| {
+        let Review { group, plural, kind, namespaced } = review;
         json!({
-            "resource": plural, "singularResource": kind.to_lowercase(), "scope": "Cluster", "verbs": ["create"],
-            "responseKind": {"group": group, "version": "v1", "kind": kind},
+            "resource": plural, "singularResource": kind.to_lowercase(), "scope": scope(*namespaced),
+            "verbs": ["create"], "responseKind": {"group": group, "version": "v1", "kind": kind},
         })
     });
     stored.chain(reviews).collect()
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
 }

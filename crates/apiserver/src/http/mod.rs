@@ -2,6 +2,7 @@
 
 mod apply;
 mod apply_body;
+mod autoscaling;
 mod body;
 mod budget;
 mod convert;

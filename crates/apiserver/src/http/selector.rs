@@ -219,7 +219,9 @@ impl FieldSelector {
                     "type",
                 ],
                 ("", "Service") => &["spec.clusterIP", "spec.type"],
-                ("apps", "ReplicaSet") => &["status.replicas"],
+                ("" | "apps", "ReplicationController" | "ReplicaSet") => &["status.replicas"],
+                ("certificates.k8s.io", "CertificateSigningRequest") => &["spec.signerName"],
+                ("resource.k8s.io", "ResourceSlice") => &["spec.nodeName", "spec.driver"],
                 ("batch", "Job") => &["status.successful"],
                 _ => &[],
             };

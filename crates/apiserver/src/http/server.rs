@@ -214,12 +214,13 @@ impl ApiServer {
         let options = Options::parse(parts.uri.query())?;
         let shape = negotiate::shape(&parts.headers)?;
         let now = (self.settings.clock)();
-        if let Some((group, _, kind)) = discovery::review_named(&info.group, &info.resource) {
-            if info.version != "v1" {
+        if let Some(reviewed) = discovery::review_named(&info.group, &info.resource) {
+            if info.version != "v1" || reviewed.namespaced == info.namespace.is_empty() {
                 return Err(ApiError::unknown_path());
             }
+            let api_version = format!("{}/v1", reviewed.group);
             return match info.verb {
-                "create" => review(&format!("{group}/v1"), kind, requester, &parts.headers, body),
+                "create" => review(&api_version, reviewed.kind, requester, &parts.headers, body),
                 _ => Err(ApiError::method_not_allowed()),
             };
         }
@@ -229,6 +230,9 @@ impl ApiServer {
         }
         // Across namespaces, a namespaced kind can only be listed and watched.
         if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
+            return Err(ApiError::method_not_allowed());
+        }
+        if info.subresource.is_empty() && !kind.verbs.contains(&info.verb) {
             return Err(ApiError::method_not_allowed());
         }
         if is_write(info.verb) {
@@ -261,6 +265,9 @@ impl ApiServer {
                 let place = self.store.allowance().watch()?;
                 watch::watch(&self.store, info, &options, view, &self.settings.clock, place)
             }
+            ("", "create") if info.resource == "bindings" && info.group.is_empty() => {
+                write(&view).bind_named()
+            }
             ("", "create") if info.name.is_empty() => write(&view).create(),
             ("", "update") if !info.name.is_empty() => write(&view).update(Part::Main),
             ("", "patch") if !info.name.is_empty() => write(&view).patch(Part::Main),
@@ -274,6 +281,10 @@ impl ApiServer {
                 _ => Err(ApiError::method_not_allowed()),
             },
             (name, verb) if kind.subresources.contains(&name) => match (name, verb) {
+                // Conditions are the only field of the status that an approval changes upstream.
+                ("approval", "get") => get(),
+                ("approval", "update") => write(&view).update(Part::Status),
+                ("approval", "patch") => write(&view).patch(Part::Status),
                 ("scale", _) => write(&view).scale(&parts.method),
                 ("eviction", "create") => write(&view).evict(),
                 ("binding", "create") => write(&view).bind(),

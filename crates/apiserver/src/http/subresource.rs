@@ -13,7 +13,7 @@ use super::read::find;
 use super::status::{ApiError, json_response};
 use super::write::{Write, is_dry_run, preconditions};
 use crate::patch;
-use crate::store::{DeleteOptions, Part, StoreError, metadata_text};
+use crate::store::{DeleteOptions, Key, Part, StoreError, metadata_text};
 
 /// Held from reading the budgets to deleting the pod, so that two evictions cannot both use the last allowed
 /// disruption. One for all stores: evictions are rare and short.
@@ -82,16 +82,27 @@ impl Write<'_> {
 
     /// `Binding`: a scheduler assigns a pod to a Node.
     pub(crate) fn bind(&self) -> Result<Response<Body>, ApiError> {
+        self.bind_to(&self.key, &decode(self.headers, self.body)?)
+    }
+
+    /// A `Binding` in its own collection. It has the name of its pod.
+    pub(crate) fn bind_named(&self) -> Result<Response<Body>, ApiError> {
         let binding = decode(self.headers, self.body)?;
+        self.check_place(&binding)?;
+        let pod = Key::new("", "pods", &self.key.namespace, metadata_text(&binding, "name"));
+        self.bind_to(&pod, &binding)
+    }
+
+    fn bind_to(&self, key: &Key, binding: &Value) -> Result<Response<Body>, ApiError> {
         let node = binding["target"]["name"].as_str().unwrap_or_default();
         if node.is_empty() {
             return Err(ApiError::bad_request("target.name: Required value"));
         }
-        self.store.update(self.now, &self.key, Part::Whole, self.options.dry_run, |mut pod| {
-            self.check_version(&pod, &binding)?;
+        self.store.update(self.now, key, Part::Whole, self.options.dry_run, |mut pod| {
+            self.check_version(&pod, binding)?;
             if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) {
-                let message = format!("pod {} is already assigned to node {assigned:?}", self.key.name);
-                let (resource, name) = (self.key.resource.clone(), self.key.name.clone());
+                let message = format!("pod {} is already assigned to node {assigned:?}", key.name);
+                let (resource, name) = (key.resource.clone(), key.name.clone());
                 return Err(StoreError::Conflict { resource, name, message }.into());
             }
             set_in(&mut pod, "spec", "nodeName", node.into());
@@ -137,6 +148,8 @@ pub(crate) fn review(
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
         }),
+        // This server issues no tokens, so it knows none.
+        "TokenReview" => json!({"authenticated": false, "error": "invalid bearer token"}),
         _ => json!({"allowed": true}),
     };
     let object = review.as_object_mut().ok_or_else(|| ApiError::bad_request("the body is not an object"))?;

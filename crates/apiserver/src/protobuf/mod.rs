@@ -60,7 +60,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
         }
     }
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let message = message(group, &kind)
+    let message = message(&api_version, &kind)
+        .or_else(|| message(group, &kind))
         .ok_or_else(|| ProtobufError::UnknownKind(format!("{api_version} {kind}").trim().to_owned()))?;
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.into());

@@ -92,8 +92,11 @@ impl State {
             .map(|reference| {
                 let text = |field: &str| reference[field].as_str().unwrap_or_default();
                 let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-                let kinds = self.registry.types().chain(self.defined.values());
-                let kind = kinds.into_iter().find(|kind| kind.group == group && kind.kind == text("kind"));
+                let defined = || {
+                    let mut kinds = self.defined.values();
+                    kinds.find(|kind| kind.group == group && kind.kind == text("kind"))
+                };
+                let kind = self.registry.named(group, text("kind")).or_else(defined);
                 OwnerReference {
                     uid: text("uid").to_owned(),
                     key: kind.map(|kind| Key {

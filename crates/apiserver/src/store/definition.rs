@@ -218,10 +218,7 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     let kind = text(names, "kind")?;
     let columns =
         first.get("additionalPrinterColumns").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut subresources: &'static [&'static str] = &[];
-    if first["subresources"].get("scale").is_some() {
-        subresources = &["scale"];
-    }
+    let scale = first["subresources"].get("scale").is_some();
     Some(ResourceType {
         group: text(spec, "group")?,
         versions: versions.iter().filter_map(|version| text(version, "name")).collect(),
@@ -233,7 +230,9 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
         namespaced: spec["scope"] == "Namespaced",
         status: first["subresources"].get("status").is_some(),
         generation: true,
-        subresources,
+        unconditional_update: false,
+        verbs: ResourceType::stored_verbs(),
+        subresources: if scale { vec!["scale"] } else { Vec::new() },
         columns: columns
             .iter()
             .map(|column| PrinterColumn {

@@ -4,10 +4,14 @@
 //!
 //! The server always sends the wide table; columns with a priority above zero are for `kubectl get -o wide`.
 
+mod admission;
 mod age;
+mod autoscaling;
 mod cluster;
 mod column;
+mod control_plane;
 mod custom;
+mod device;
 mod format;
 mod json_path;
 mod node;
@@ -120,6 +124,31 @@ fn columns(group: &str, kind: &str) -> &'static [Column] {
         ("batch", "Job") => workload::JOB,
         ("batch", "CronJob") => workload::CRON_JOB,
         ("policy", "PodDisruptionBudget") => workload::POD_DISRUPTION_BUDGET,
+        ("", "PodTemplate") => workload::POD_TEMPLATE,
+        ("", "ReplicationController") => workload::REPLICATION_CONTROLLER,
+        ("apps", "ControllerRevision") => workload::CONTROLLER_REVISION,
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::HORIZONTAL_POD_AUTOSCALER,
+        ("", "ComponentStatus") => control_plane::COMPONENT_STATUS,
+        ("apiregistration.k8s.io", "APIService") => control_plane::API_SERVICE,
+        ("certificates.k8s.io", "CertificateSigningRequest") => control_plane::CERTIFICATE_SIGNING_REQUEST,
+        ("node.k8s.io", "RuntimeClass") => control_plane::RUNTIME_CLASS,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => control_plane::FLOW_SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            control_plane::PRIORITY_LEVEL_CONFIGURATION
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::VALIDATING_POLICY,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => admission::MUTATING_POLICY,
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
+        ) => admission::POLICY_BINDING,
+        ("networking.k8s.io", "IngressClass") => service::INGRESS_CLASS,
+        ("networking.k8s.io", "IPAddress") => service::IP_ADDRESS,
+        ("networking.k8s.io", "ServiceCIDR") => service::SERVICE_CIDR,
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::VOLUME_ATTRIBUTES_CLASS_KIND,
+        ("resource.k8s.io", "ResourceClaim") => device::RESOURCE_CLAIM,
+        ("resource.k8s.io", "ResourceSlice") => device::RESOURCE_SLICE,
+        ("resource.k8s.io", "DeviceClass" | "ResourceClaimTemplate") => cluster::NAME_AND_AGE,
         // Kinds without their own printer, such as Role and CustomResourceDefinition.
         _ => cluster::NAME_AND_CREATED_AT,
     }

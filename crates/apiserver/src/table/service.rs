@@ -63,6 +63,51 @@ pub(super) const NETWORK_POLICY: &[Column] = &[
     Column::AGE,
 ];
 
+pub(super) const INGRESS_CLASS: &[Column] = &[
+    // As [`Column::NAME`], with a mark on the default class.
+    Column {
+        format: "name",
+        ..Column::text("Name", |row| {
+            let default = &row.metadata("annotations")["ingressclass.kubernetes.io/is-default-class"];
+            let name = text(row.metadata("name"));
+            if *default == "true" { format!("{name} (default)").into() } else { name.into() }
+        })
+    },
+    Column::text("Controller", |row| text_or(row.spec("controller"), "")),
+    Column::text("Parameters", |row| match row.spec("parameters") {
+        Value::Null => "<none>".into(),
+        parameters => {
+            let group = match text(&parameters["apiGroup"]) {
+                "" => String::new(),
+                group => format!(".{group}"),
+            };
+            format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"])).into()
+        }
+    }),
+    Column::AGE,
+];
+
+pub(super) const IP_ADDRESS: &[Column] = &[
+    Column::NAME,
+    Column::text("ParentRef", |row| match row.spec("parentRef") {
+        Value::Null => "<none>".into(),
+        parent => {
+            let group = text(&parent["group"]);
+            let dot = if group.is_empty() { "" } else { "." };
+            let collection = format!("{}{dot}{group}", text(&parent["resource"])).to_lowercase();
+            let place = [text(&parent["namespace"]), text(&parent["name"])];
+            let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+            format!("{collection}/{}", place.join("/")).into()
+        }
+    }),
+];
+
+pub(super) const SERVICE_CIDR: &[Column] = &[
+    Column::NAME,
+    Column::text("CIDRs", |row| joined(items(row.spec("cidrs")).iter().map(text), "")),
+    Column::AGE,
+];
+
 fn load_balancer(row: Row<'_>) -> String {
     let names: BTreeSet<_> = items(&row.status("loadBalancer")["ingress"])
         .iter()

@@ -57,12 +57,15 @@ pub(super) const STORAGE_CLASS: &[Column] = &[
 
 pub(super) const VOLUME_ATTACHMENT: &[Column] = &[
     Column::NAME,
-    Column::text("Attacher", |row| text_or(row.spec("attacher"), "")),
+    Column { format: "name", ..Column::text("Attacher", |row| text_or(row.spec("attacher"), "")) },
     Column::text("PV", |row| text_or(&row.spec("source")["persistentVolumeName"], "")),
     Column::text("Node", |row| text_or(row.spec("nodeName"), "")),
     Column::truth("Attached", |row| (*row.status("attached") == Value::Bool(true)).into()),
     Column::AGE,
 ];
+
+pub(super) const VOLUME_ATTRIBUTES_CLASS_KIND: &[Column] =
+    &[Column::NAME, Column::text("DriverName", |row| text_or(&row.object["driverName"], "")), Column::AGE];
 
 pub(super) const CSI_NODE: &[Column] =
     &[Column::NAME, Column::integer("Drivers", |row| length(row.spec("drivers")).into()), Column::AGE];

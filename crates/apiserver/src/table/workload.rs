@@ -44,6 +44,39 @@ pub(super) const REPLICA_SET: &[Column] = &[
     SELECTOR,
 ];
 
+pub(super) const REPLICATION_CONTROLLER: &[Column] = &[
+    Column::NAME,
+    Column::integer("Desired", |row| replicas(row).into()),
+    Column::integer("Current", |row| count(row.status("replicas")).into()),
+    Column::integer("Ready", |row| count(row.status("readyReplicas")).into()),
+    Column::AGE,
+    CONTAINERS,
+    IMAGES,
+    Column::text("Selector", |row| labels(row.spec("selector"))).wide(),
+];
+
+pub(super) const POD_TEMPLATE: &[Column] = &[
+    Column::NAME,
+    Column::text("Containers", |row| of_containers(&row.object["template"], "name")),
+    Column::text("Images", |row| of_containers(&row.object["template"], "image")),
+    Column::text("Pod Labels", |row| labels(&row.object["template"]["metadata"]["labels"])),
+];
+
+pub(super) const CONTROLLER_REVISION: &[Column] = &[
+    Column::NAME,
+    Column::text("Controller", |row| {
+        let owners = items(row.metadata("ownerReferences"));
+        let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else {
+            return "<none>".into();
+        };
+        let group = text(&owner["apiVersion"]).rsplit_once('/').map_or("", |(group, _)| group);
+        let dot = if group.is_empty() { "" } else { "." };
+        format!("{}{dot}{group}/{}", text(&owner["kind"]).to_lowercase(), text(&owner["name"])).into()
+    }),
+    Column::text("Revision", |row| count(&row.object["revision"]).into()),
+    Column::AGE,
+];
+
 pub(super) const STATEFUL_SET: &[Column] =
     &[Column::NAME, Column::text("Ready", ready_replicas), Column::AGE, CONTAINERS, IMAGES];
 

@@ -106,6 +106,9 @@ async fn service_accounts_have_no_tokens() {
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     post(&server, accounts, json!({"metadata": {"name": "a"}})).await;
     assert_eq!(send(&server, "POST", &format!("{accounts}/a/token"), &json!({})).await.0, 404);
+    let review =
+        post(&server, "/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": "a"}})).await;
+    assert_eq!(review["status"]["authenticated"], false);
     let bearer = &[("authorization", "Bearer abc")];
     assert_eq!(request_as(&guarded(), None, "GET", MAPS, bearer, &Value::Null).await.0, 401);
 }
@@ -237,8 +240,42 @@ async fn admission_webhooks_are_not_called() {
 }
 
 #[tokio::test]
+async fn api_services_are_not_served() {
+    let server = server();
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    assert_eq!(get(&server, services).await.1["items"], json!([]));
+    let service = json!({"name": "s", "namespace": "default"});
+    let spec = json!({"group": "metrics.k8s.io", "version": "v1beta1", "service": service});
+    post(&server, services, json!({"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": spec})).await;
+    assert_eq!(get(&server, "/apis/metrics.k8s.io/v1beta1").await.0, 404);
+}
+
+#[tokio::test]
+async fn old_autoscalers_have_one_metric() {
+    let server = server();
+    let of =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let memory = json!({"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}});
+    let spec = json!({"maxReplicas": 3, "behavior": {"scaleUp": {}}, "metrics": [{"type": "Resource", "resource": memory}]});
+    post(&server, &of("v2"), json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    let path = format!("{}/a", of("v1"));
+    let (_, old) = get(&server, &path).await;
+    assert_eq!(
+        (&old["spec"]["maxReplicas"], &old["spec"]["metrics"], &old["metadata"]["annotations"]),
+        (&json!(3), &Value::Null, &Value::Null)
+    );
+    assert_eq!(send(&server, "PUT", &path, &old).await.0, 200);
+    assert_eq!(get(&server, &format!("{}/a", of("v2"))).await.1["spec"].get("metrics"), None);
+}
+
+#[tokio::test]
 async fn quotas_are_not_enforced() {
     let server = server();
+    let limits = json!({"limits": [{"type": "Pod", "max": {"cpu": "1m"}}]});
+    let range = json!({"metadata": {"name": "l"}, "spec": limits});
+    post(&server, "/api/v1/namespaces/default/limitranges", range).await;
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": "1"}}});
+    post(&server, PODS, json!({"metadata": {"name": "p"}, "spec": {"containers": [container]}})).await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "0"}}});
     post(&server, "/api/v1/namespaces/default/resourcequotas", quota).await;
     post(&server, MAPS, json!({"metadata": {"name": "a"}})).await;
@@ -264,7 +301,7 @@ async fn services_get_no_cluster_ip() {
 async fn containers_cannot_be_entered() {
     let server = server();
     post(&server, PODS, pod("p", json!({}))).await;
-    for subresource in ["exec", "attach", "proxy"] {
+    for subresource in ["exec", "attach", "proxy", "ephemeralcontainers", "resize"] {
         assert_eq!(get(&server, &format!("{PODS}/p/{subresource}")).await.0, 404, "{subresource}");
     }
 }

@@ -11,6 +11,7 @@ mod definitions;
 mod differences;
 mod garbage;
 mod kept;
+mod kinds;
 mod objects;
 mod paths;
 mod support;
