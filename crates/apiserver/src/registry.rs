@@ -32,6 +32,8 @@ pub struct ResourceType {
     pub generation: bool,
     /// Whether an update without `metadata.resourceVersion` replaces whatever is stored.
     pub unconditional_update: bool,
+    /// Whether an update of an object that does not exist creates it.
+    pub create_on_update: bool,
     /// What can be done with its objects.
     pub verbs: &'static [&'static str],
     /// Subresources besides status.
@@ -145,6 +147,7 @@ fn row(line: &'static str) -> Option<ResourceType> {
         categories.len() < before
     };
     let (generation, unconditional_update) = (take("generation"), take("unconditional"));
+    let create_on_update = take("creates");
     let verbs: &[&str] = match (take("answered"), plural) {
         (true, "bindings") => &["create"],
         (true, _) => &["get", "list"],
@@ -174,6 +177,7 @@ fn row(line: &'static str) -> Option<ResourceType> {
         status: subresources.len() < others,
         generation,
         unconditional_update,
+        create_on_update,
         verbs,
         subresources,
         columns: Vec::new(),

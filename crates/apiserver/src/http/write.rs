@@ -121,6 +121,10 @@ impl Write<'_> {
         let name = metadata_text(&value, "name").to_owned();
         let mut value = inward(self.kind(), value);
         complete_new(self.kind(), &mut value);
+        self.store_new(name, value)
+    }
+
+    fn store_new(&self, name: String, value: Value) -> Result<Response<Body>, ApiError> {
         let key = Key { name, ..self.key.clone() };
         let manager = field_manager::name(self.options, self.headers);
         let object =
@@ -134,12 +138,31 @@ impl Write<'_> {
         self.check_type(&mut value)?;
         self.check_place(&value)?;
         let mut value = inward(self.kind(), value);
+        if part == Part::Main && self.kind().create_on_update && self.store.get(&self.key).is_none() {
+            return self.create_by_update(value);
+        }
         complete(self.kind(), &mut value);
+        self.check_condition(&value)?;
         let object = self.write(part, |current| {
             self.check_version(&current, &value)?;
             Ok(value)
         })?;
         Ok(self.respond(StatusCode::OK, &object))
+    }
+
+    /// Creates the object of an update that does not exist. Its version is ignored, as upstream ignores it.
+    fn create_by_update(&self, mut value: Value) -> Result<Response<Body>, ApiError> {
+        let uid = metadata_text(&value, "uid");
+        if !uid.is_empty() {
+            let message = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+            self.conflict(message)?;
+        }
+        let metadata = metadata_mut(&mut value);
+        for field in ["resourceVersion", "creationTimestamp"] {
+            metadata.remove(field);
+        }
+        complete_new(self.kind(), &mut value);
+        self.store_new(self.key.name.clone(), value)
     }
 
     pub(crate) fn patch(&self, part: Part) -> Result<Response<Body>, ApiError> {
@@ -157,6 +180,7 @@ impl Write<'_> {
             }
             self.check_type(&mut patched)?;
             self.check_place(&patched)?;
+            self.check_condition(&patched)?;
             self.check_patched(part, &current, &patched)?;
             let mut patched = inward(self.kind(), patched);
             complete(self.kind(), &mut patched);
@@ -198,6 +222,20 @@ impl Write<'_> {
                 ));
             }
         })
+    }
+
+    /// An update of most kinds says which version it replaces. Upstream's message has the kind's collection in place of
+    /// its name.
+    fn check_condition(&self, next: &Value) -> Result<(), ApiError> {
+        let kind = self.kind();
+        let version = metadata_text(next, "resourceVersion");
+        if kind.unconditional_update || !matches!(version, "" | "0") {
+            return Ok(());
+        }
+        let detail = "must be specified for an update";
+        let faults = vec![Fault::invalid("metadata.resourceVersion", &0.into(), detail)];
+        let (collection, group) = (kind.plural.clone(), kind.group.clone());
+        Err(StoreError::Invalid { kind: collection, group, name: self.key.name.clone(), faults }.into())
     }
 
     /// The preconditions of an update: a uid or a version in the request must be the current one. Without them, any is
@@ -301,7 +339,8 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
 /// Whether a request sets this field of the metadata to another value than the object has.
 fn is_another(current: &Value, next: &Value, field: &str) -> bool {
     let given = metadata_text(next, field);
-    !given.is_empty() && given != metadata_text(current, field)
+    let is_any = given.is_empty() || field == "resourceVersion" && given == "0";
+    !is_any && given != metadata_text(current, field)
 }
 
 /// The preconditions of `DeleteOptions`: uid and resource version.

@@ -231,6 +231,7 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
         status: first["subresources"].get("status").is_some(),
         generation: true,
         unconditional_update: false,
+        create_on_update: false,
         verbs: ResourceType::stored_verbs(),
         subresources: if scale { vec!["scale"] } else { Vec::new() },
         columns: columns

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nephele_apiserver::ApiServer;
 use serde_json::{Value, json};
 
-use crate::support::{Watch, get, get_as, patch, post, send, server};
+use crate::support::{Watch, failure, get, get_as, patch, post, send, server};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -291,4 +291,67 @@ async fn certificates_are_approved() {
     assert_eq!(table["rows"][0]["cells"][5], "Approved");
     let (_, list) = get(&server, &format!("{requests}?fieldSelector=spec.signerName%3Dx")).await;
     assert_eq!(list["items"], json!([]));
+}
+
+const FACTS: [(&str, &str); 3] = [
+    ("/apis/lab.example/v1/namespaces/default/widgets", "widgets.lab.example"),
+    ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", "poddisruptionbudgets.policy"),
+    ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "leases.coordination.k8s.io"),
+];
+
+async fn widgets(server: &ApiServer) {
+    let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}});
+    let names = json!({"plural": "widgets", "kind": "Widget"});
+    let spec = json!({"group": "lab.example", "scope": "Namespaced", "names": names, "versions": [version]});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    post(server, definitions, json!({"metadata": {"name": "widgets.lab.example"}, "spec": spec})).await;
+}
+
+#[tokio::test]
+async fn an_update_says_which_version_it_replaces() {
+    let server = server();
+    widgets(&server).await;
+    for (collection, name) in FACTS {
+        let mut object = post(&server, collection, json!({"metadata": {"name": "a"}})).await;
+        let version = object["metadata"].as_object_mut().unwrap().remove("resourceVersion").unwrap();
+        let path = format!("{collection}/a");
+        let message = format!(
+            "{name} \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        );
+        let refused = (422, "Invalid".to_owned(), message);
+        assert_eq!(failure(send(&server, "PUT", &path, &object).await), refused);
+        let patched = patch(&server, "merge", &path, &json!({"metadata": {"resourceVersion": null}})).await;
+        assert_eq!(failure(patched), refused);
+        object["metadata"]["resourceVersion"] = "0".into();
+        assert_eq!(failure(send(&server, "PUT", &path, &object).await), refused);
+        object["metadata"]["resourceVersion"] = version;
+        assert_eq!(send(&server, "PUT", &path, &object).await.0, 200);
+    }
+    let status = format!("{}/a/status", FACTS[0].0);
+    assert_eq!(failure(send(&server, "PUT", &status, &json!({"metadata": {"name": "a"}})).await).0, 422);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    post(&server, maps, json!({"metadata": {"name": "a"}})).await;
+    for metadata in [json!({"name": "a"}), json!({"name": "a", "resourceVersion": "0"})] {
+        let map = json!({"metadata": metadata, "data": {"a": "b"}});
+        assert_eq!(send(&server, "PUT", &format!("{maps}/a"), &map).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_update_creates_an_object_of_some_kinds() {
+    let server = server();
+    for (collection, code) in [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", 201),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", 201),
+        ("/api/v1/namespaces/default/services", 201),
+        ("/api/v1/namespaces/default/configmaps", 404),
+        ("/apis/apps/v1/namespaces/default/deployments", 404),
+    ] {
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "5"}});
+        assert_eq!(send(&server, "PUT", &format!("{collection}/a"), &object).await.0, code, "{collection}");
+        assert_eq!(get(&server, &format!("{collection}/a")).await.0, if code == 201 { 200 } else { 404 });
+    }
+    let other = json!({"metadata": {"name": "b", "uid": "of-another"}});
+    let (code, reason, _) = failure(send(&server, "PUT", &format!("{}/b", FACTS[2].0), &other).await);
+    assert_eq!((code, reason.as_str()), (409, "Conflict"));
 }
