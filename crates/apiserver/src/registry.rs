@@ -40,6 +40,8 @@ pub struct ResourceType {
     pub subresources: Vec<&'static str>,
     /// Extra printer columns, for kinds of a CustomResourceDefinition.
     pub columns: Vec<PrinterColumn>,
+    /// Fields that selectors may name, for kinds of a CustomResourceDefinition: the version, and the path.
+    pub selectable_fields: Vec<(String, String)>,
     /// Whether a CustomResourceDefinition added it.
     pub custom: bool,
 }
@@ -181,6 +183,7 @@ fn row(line: &'static str) -> Option<ResourceType> {
         verbs,
         subresources,
         columns: Vec::new(),
+        selectable_fields: Vec::new(),
         custom: false,
     })
 }

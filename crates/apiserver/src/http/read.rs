@@ -64,7 +64,7 @@ pub(crate) fn select(
     info: &RequestInfo,
     options: &Options,
 ) -> Result<Page, ApiError> {
-    options.fields.check(&kind.group, &kind.kind, kind.custom)?;
+    options.fields.check(kind, &info.version)?;
     let resource = stored_in(kind);
     let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let start = options.continue_token.as_deref().map(Token::parse).transpose()?;
@@ -96,7 +96,7 @@ pub(crate) fn select(
             (listed, version)
         }
     };
-    objects.retain(|object| options.labels.matches(object) && options.fields.matches(object));
+    objects.retain(|object| options.labels.matches(object) && options.fields.matches(kind, object));
     let limit = options.limit.unwrap_or(usize::MAX);
     let remaining = objects.len().saturating_sub(limit);
     objects.truncate(limit);

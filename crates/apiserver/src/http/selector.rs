@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
 use super::status::ApiError;
+use crate::registry::ResourceType;
 use crate::store::Object;
 
 /// Requirements on labels; all must hold.
@@ -186,12 +187,16 @@ impl FieldSelector {
     }
 
     /// Refuses fields that the real server has no index for.
-    pub(crate) fn check(&self, group: &str, kind: &str, custom: bool) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, kind: &ResourceType, version: &str) -> Result<(), ApiError> {
         let known = |path: &str| {
             if matches!(path, "metadata.name" | "metadata.namespace") {
                 return true;
             }
-            let of_kind: &[&str] = match (group, kind) {
+            if kind.custom {
+                let mut fields = kind.selectable_fields.iter();
+                return fields.any(|(of, field)| of == version && field == path);
+            }
+            let of_kind: &[&str] = match (kind.group.as_str(), kind.kind.as_str()) {
                 ("", "Pod") => &[
                     "spec.nodeName",
                     "spec.restartPolicy",
@@ -229,23 +234,23 @@ impl FieldSelector {
         };
         match self.0.iter().find(|requirement| !known(&requirement.path)) {
             None => Ok(()),
-            Some(requirement) if custom => {
+            Some(requirement) if kind.custom => {
                 Err(ApiError::bad_request(format!("field label not supported: {}", requirement.path)))
             }
             Some(requirement) => Err(ApiError::bad_request(format!(
-                "field label {:?} not supported for kind {kind:?}",
-                requirement.path
+                "field label {:?} not supported for kind {:?}",
+                requirement.path, kind.kind
             ))),
         }
     }
 
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, kind: &ResourceType, object: &Object) -> bool {
         self.0.iter().all(|FieldRequirement { path, value, equal }| {
             let holds = match path.as_str() {
                 "metadata.name" => *object.name == **value,
                 "metadata.namespace" => *object.namespace == **value,
                 // The other fields are requested rarely, so they are not indexed.
-                path => field_text(&object.bytes, path) == *value,
+                path => field_text(kind, &object.bytes, path) == *value,
             };
             holds == *equal
         })
@@ -253,13 +258,15 @@ impl FieldSelector {
 }
 
 /// The text of a field of a stored object. Keeps nothing of the object but this field.
-fn field_text(object: &[u8], path: &str) -> String {
+fn field_text(kind: &ResourceType, object: &[u8], path: &str) -> String {
     let mut json = serde_json::Deserializer::from_slice(object);
     let found = Field(path.split('.')).deserialize(&mut json);
     match found.expect("stored bytes were serialised from a JSON value") {
         Some(text) => text,
-        // Go's field sets render missing booleans as "false".
-        None if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
+        // Go's field sets render missing booleans of built-in kinds as "false".
+        None if !kind.custom && matches!(path, "spec.unschedulable" | "spec.hostNetwork") => {
+            "false".to_owned()
+        }
         None => String::new(),
     }
 }
@@ -337,6 +344,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::registry::Registry;
+    use crate::store::GroupResource;
 
     #[test]
     fn no_pattern_takes_longer_than_its_length_allows() {
@@ -390,12 +399,13 @@ mod tests {
 
     #[test]
     fn field_selectors_select_by_path() {
-        let matches = |text: &str| FieldSelector::parse(text).unwrap().matches(&object());
+        let pods = Registry::kubernetes().get(&GroupResource::new("", "pods")).unwrap().clone();
+        let matches = |text: &str| FieldSelector::parse(text).unwrap().matches(&pods, &object());
         assert!(matches("metadata.name=a,spec.nodeName==n1"));
         assert!(matches("spec.unschedulable=false"));
         assert!(!matches("spec.nodeName!=n1"));
         assert!(FieldSelector::parse("nonsense").is_err());
-        let check = |text: &str| FieldSelector::parse(text).unwrap().check("", "Pod", false);
+        let check = |text: &str| FieldSelector::parse(text).unwrap().check(&pods, "v1");
         assert!(check("spec.nodeName=x").is_ok());
         assert!(check("spec.volumes=x").is_err());
     }

@@ -70,7 +70,7 @@ pub(crate) fn watch(
     clock: &Arc<dyn Fn() -> Timestamp + Send + Sync>,
     place: WatchPlace,
 ) -> Result<Response<Body>, ApiError> {
-    options.fields.check(&view.kind.group, &view.kind.kind, view.kind.custom)?;
+    options.fields.check(&view.kind, &view.version)?;
     // The subscription comes before the list, so that no change is missed in between.
     let newest = store.subscribe();
     let started = Instant::now();
@@ -198,7 +198,7 @@ impl Watcher {
         let page = self.store.list_at(&self.resource, namespace, self.cursor, after, PAGE)?;
         for object in &page {
             *told = Some((object.namespace.clone(), object.name.clone()));
-            if self.options.labels.matches(object) && self.options.fields.matches(object) {
+            if self.options.labels.matches(object) && self.options.fields.matches(&self.view.kind, object) {
                 put_frame(out, "ADDED", &self.view.object(object, (self.clock)()));
                 if out.len() >= CHUNK {
                     return Ok(());
@@ -237,7 +237,7 @@ impl Watcher {
         let matches = |object: &Arc<Object>| {
             (self.namespace.is_empty() || *object.namespace == *self.namespace)
                 && self.options.labels.matches(object)
-                && self.options.fields.matches(object)
+                && self.options.fields.matches(&self.view.kind, object)
         };
         let previous = change.previous.as_ref().filter(|object| matches(object));
         match (change.kind, previous) {

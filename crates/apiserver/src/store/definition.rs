@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::error::{Fault, Faults};
 use super::object::{GroupResource, Key, Object};
-use super::{State, prepare, validate};
+use super::{State, prepare, selectable, validate};
 use crate::registry::{PrinterColumn, ResourceType};
 
 /// The collection of definitions.
@@ -88,6 +88,7 @@ pub(super) fn check(value: &Value, faults: &mut Faults) {
         let detail = "must have exactly one version marked as storage version";
         faults.push(Fault::invalid("spec.versions", &spec["versions"], detail));
     }
+    selectable::check(versions, faults);
 }
 
 /// Names are DNS labels that begin with a letter; kinds may have capitals
@@ -242,6 +243,13 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
                 json_path: text(column, "jsonPath").unwrap_or_default(),
                 priority: column["priority"].as_i64().unwrap_or(0),
                 description: text(column, "description").unwrap_or_default(),
+            })
+            .collect(),
+        selectable_fields: versions
+            .iter()
+            .flat_map(|version| {
+                let name = version["name"].as_str().unwrap_or_default();
+                selectable::of(version).map(|field| (name.to_owned(), field.to_owned()))
             })
             .collect(),
         custom: true,

@@ -17,6 +17,7 @@ mod prepare;
 #[cfg(test)]
 mod restored;
 mod schemas;
+mod selectable;
 #[cfg(test)]
 mod tests;
 mod validate;

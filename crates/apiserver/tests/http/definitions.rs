@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{failure, get, patch, post, send, server};
+use crate::support::{Watch, failure, get, patch, post, send, server};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.x.io";
@@ -94,4 +94,115 @@ async fn scope_and_kind_of_a_definition_do_not_change() {
         assert_eq!(code, 422);
         assert!(message.ends_with("field is immutable"), "{message}");
     }
+}
+
+fn colored(fields: &[&str]) -> Value {
+    let properties = json!({
+        "color": {"type": "string"}, "size": {"type": "integer"}, "hostNetwork": {"type": "boolean"},
+        "parts": {"type": "array", "items": {"type": "object"}},
+    });
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties},
+                                                         "metadata": {"type": "object"}}});
+    let fields: Vec<_> = fields.iter().map(|path| json!({"jsonPath": path})).collect();
+    let mut things = things();
+    things["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": schema});
+    things["spec"]["versions"][0]["selectableFields"] = json!(fields);
+    things
+}
+
+#[tokio::test]
+async fn custom_objects_are_selected_by_the_fields_of_their_definition() {
+    let server = server();
+    post(&server, DEFINITIONS, colored(&[".spec.color", ".spec.size", ".spec.hostNetwork"])).await;
+    for (name, spec) in [
+        ("a", json!({"color": "blue", "size": 3, "hostNetwork": true})),
+        ("b", json!({"color": "red"})),
+        ("c", json!({})),
+    ] {
+        post(&server, THINGS, json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    let names = |selector: &'static str| {
+        let server = server.clone();
+        async move {
+            let (code, list) = get(&server, &format!("{THINGS}?fieldSelector={selector}")).await;
+            assert_eq!(code, 200, "{list}");
+            let items = list["items"].as_array().unwrap().clone();
+            items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect::<String>()
+        }
+    };
+    for (selector, expected) in [
+        ("spec.color%3Dblue", "a"),
+        ("spec.color%21%3Dblue", "bc"),
+        ("spec.color%3D", "c"),
+        ("spec.size%3D3", "a"),
+        ("spec.hostNetwork%3Dtrue", "a"),
+        // Upstream has no defaults of Go's types for custom kinds.
+        ("spec.hostNetwork%3Dfalse", ""),
+        ("spec.hostNetwork%3D,metadata.name%3Db", "b"),
+    ] {
+        assert_eq!(names(selector).await, expected, "{selector}");
+    }
+    let unknown = failure(get(&server, &format!("{THINGS}?fieldSelector=spec.parts%3Da")).await);
+    assert_eq!(unknown, (400, "BadRequest".into(), "field label not supported: spec.parts".into()));
+    let watch = format!("{THINGS}?watch=true&resourceVersion=0&fieldSelector=spec.color%3Dblue");
+    let mut watch = Watch::open(&server, &watch).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    patch(&server, "merge", &format!("{THINGS}/b"), &json!({"spec": {"color": "blue"}})).await;
+    assert_eq!(watch.brief().await, "ADDED b");
+    patch(&server, "merge", &format!("{THINGS}/a"), &json!({"spec": {"color": "green"}})).await;
+    assert_eq!(watch.brief().await, "DELETED a");
+    let blue = format!("{THINGS}?fieldSelector=spec.color%3Dblue");
+    assert_eq!(send(&server, "DELETE", &blue, &json!({})).await.0, 200);
+    assert_eq!(names("").await, "ac");
+}
+
+#[tokio::test]
+async fn selectable_fields_are_those_of_the_requested_version() {
+    let server = server();
+    let mut things = colored(&[".spec.color"]);
+    let mut second = things["spec"]["versions"][0].clone();
+    second["name"] = "v2".into();
+    second["storage"] = false.into();
+    second["selectableFields"] = json!([{"jsonPath": ".spec.size"}]);
+    things["spec"]["versions"].as_array_mut().unwrap().push(second);
+    post(&server, DEFINITIONS, things).await;
+    for (version, field, code) in
+        [("v1", "color", 200), ("v2", "color", 400), ("v1", "size", 400), ("v2", "size", 200)]
+    {
+        let path = format!("/apis/x.io/{version}/things?fieldSelector=spec.{field}%3Da");
+        assert_eq!(get(&server, &path).await.0, code, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn selectable_fields_of_a_definition_are_checked() {
+    let server = server();
+    let scalar = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+    let invalid = |path: &str, detail: &str| {
+        format!("spec.selectableFields[0].jsonPath: Invalid value: \"{path}\": {detail}")
+    };
+    for (fields, expected) in [
+        (
+            &[".spec.color", ".spec.color"][..],
+            "spec.selectableFields[1].jsonPath: Duplicate value: \".spec.color\"".to_owned(),
+        ),
+        (&[".spec.nope"], invalid(".spec.nope", "is an invalid path: does not refer to a valid field")),
+        (&[".spec.parts"], invalid(".spec.parts", scalar)),
+        (&[".spec"], invalid(".spec", scalar)),
+        (
+            &[".spec.parts[0].a"],
+            invalid(".spec.parts[0].a", "is an invalid path: array notation is not allowed"),
+        ),
+        (&["spec.color"], invalid("spec.color", "is an invalid path: expected [ or . but got: spec")),
+        (&[""], "spec.selectableFields[0].jsonPath: Required value".to_owned()),
+        (&[".metadata"], invalid(".metadata", "must not point to fields in metadata")),
+    ] {
+        let (code, _, message) = failure(send(&server, "POST", DEFINITIONS, &colored(fields)).await);
+        let expected =
+            format!("CustomResourceDefinition.apiextensions.k8s.io \"things.x.io\" is invalid: {expected}");
+        assert_eq!((code, message), (422, expected), "{fields:?}");
+    }
+    let mut without = colored(&[".spec.color"]);
+    without["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
+    assert_eq!(failure(send(&server, "POST", DEFINITIONS, &without).await).0, 422);
 }
