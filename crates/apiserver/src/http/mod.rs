@@ -6,6 +6,7 @@ mod autoscaling;
 mod body;
 mod budget;
 mod convert;
+mod defaults;
 mod discovery;
 mod field_manager;
 mod impersonate;

@@ -13,6 +13,7 @@ use super::read::find;
 use super::status::{ApiError, json_response};
 use super::write::{Write, is_dry_run, preconditions};
 use crate::patch;
+use crate::registry::ResourceType;
 use crate::store::{DeleteOptions, Key, Part, StoreError, metadata_text};
 
 /// Held from reading the budgets to deleting the pod, so that two evictions cannot both use the last allowed
@@ -23,8 +24,14 @@ impl Write<'_> {
     /// `autoscaling/v1` `Scale` of a workload.
     pub(crate) fn scale(&self, method: &Method) -> Result<Response<Body>, ApiError> {
         let object = find(self.store, &self.key)?;
-        let current = scale_of(&object.value());
+        let value = object.value();
+        let current = scale_of(self.kind(), &value);
         let wanted = match *method {
+            Method::GET | Method::HEAD if self.kind().custom && !value["spec"]["replicas"].is_i64() => {
+                let message =
+                    "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
+                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message));
+            }
             Method::GET | Method::HEAD => return Ok(json_response(StatusCode::OK, &current)),
             Method::PUT => decode(self.headers, self.body)?,
             // Upstream maps the fields of a Scale to those of its workload. Nobody needs that here yet.
@@ -59,7 +66,7 @@ impl Write<'_> {
             set_in(&mut value, "spec", "replicas", replicas.into());
             Ok(value)
         })?;
-        Ok(json_response(StatusCode::OK, &scale_of(&object.value())))
+        Ok(json_response(StatusCode::OK, &scale_of(self.kind(), &object.value())))
     }
 
     /// `policy/v1` `Eviction`: a deletion that PodDisruptionBudgets may refuse.
@@ -165,9 +172,15 @@ fn created() -> Response<Body> {
     json_response(StatusCode::CREATED, &status)
 }
 
-fn scale_of(object: &Value) -> Value {
+fn scale_of(kind: &ResourceType, object: &Value) -> Value {
+    // Built-in kinds have a default, which objects of the owner of the store may lack.
+    let default = if kind.custom { 0 } else { 1 };
+    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(default);
     let metadata = &object["metadata"];
-    let labels = object["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
+    let selector = &object["spec"]["selector"];
+    // The selector of a ReplicationController is only labels.
+    let labels = if kind.kind == "ReplicationController" { selector } else { &selector["matchLabels"] };
+    let labels = labels.as_object().cloned().unwrap_or_default();
     // Custom kinds write their selector into the status themselves.
     let selector = object["status"]["selector"].as_str().map_or_else(
         || {
@@ -182,7 +195,7 @@ fn scale_of(object: &Value) -> Value {
         "metadata": {"name": metadata["name"], "uid": metadata["uid"],
                      "resourceVersion": metadata["resourceVersion"],
                      "creationTimestamp": metadata["creationTimestamp"]},
-        "spec": {"replicas": object["spec"]["replicas"].as_i64().unwrap_or(0)},
+        "spec": {"replicas": replicas},
         "status": {"replicas": object["status"]["replicas"].as_i64().unwrap_or(0), "selector": selector},
     });
     let namespace = metadata_text(object, "namespace");

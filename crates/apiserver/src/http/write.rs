@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::body::{check_types, decode, media_type, set_in};
 use super::convert::{inward, outward_value};
+use super::defaults;
 use super::field_manager::{self, APPLY};
 use super::query::Options;
 use super::read::select;
@@ -370,6 +371,9 @@ pub(super) fn complete_new(kind: &ResourceType, value: &mut Value) {
         object.remove("status");
     }
     if kind.group.is_empty() && kind.kind == "Pod" {
+        value.as_object_mut().into_iter().for_each(defaults::set_pod);
+    }
+    if kind.group.is_empty() && matches!(kind.kind.as_str(), "Pod" | "PersistentVolumeClaim") {
         set_in(value, "status", "phase", "Pending".into());
     }
 }
@@ -381,6 +385,7 @@ pub(super) fn complete(kind: &ResourceType, value: &mut Value) {
         // Decoding into Go's types drops null fields; Go clients send unset times as null.
         object.values_mut().for_each(drop_nulls);
         object.retain(|_, value| !value.is_null());
+        defaults::set(kind, object);
     }
     if kind.group.is_empty() && kind.kind == "Secret" {
         object.entry("type").or_insert_with(|| "Opaque".into());

@@ -148,7 +148,7 @@ async fn unknown_fields_are_applied() {
     let pod =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"x": {"y": [1]}}});
     let (code, applied) = apply(&server, &format!("{PODS}/p"), "m", pod).await;
-    assert_eq!((code, &applied["spec"]), (201, &json!({"x": {"y": [1]}})));
+    assert_eq!((code, &applied["spec"]["x"]), (201, &json!({"y": [1]})));
 }
 
 #[tokio::test]
@@ -209,6 +209,21 @@ async fn pod_without_containers_is_taken() {
 }
 
 #[tokio::test]
+async fn pod_templates_get_no_defaults() {
+    let server = server();
+    let template =
+        json!({"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}});
+    for (path, spec, at) in [
+        ("/apis/apps/v1/namespaces/default/deployments", json!({"template": template}), "/spec/template"),
+        (PODS, template["spec"].clone(), "/spec/containers/0"),
+    ] {
+        let object = json!({"metadata": {"name": "a"}, "spec": spec});
+        let created = post(&server, path, object.clone()).await;
+        assert_eq!(created.pointer(at), object.pointer(at), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn custom_objects_are_stored_as_sent() {
     let server = server();
     post(&server, DEFINITIONS, definition(json!([version("v1", true)]))).await;
@@ -265,7 +280,9 @@ async fn old_autoscalers_have_one_metric() {
         (&json!(3), &Value::Null, &Value::Null)
     );
     assert_eq!(send(&server, "PUT", &path, &old).await.0, 200);
-    assert_eq!(get(&server, &format!("{}/a", of("v2"))).await.1["spec"].get("metrics"), None);
+    let (_, new) = get(&server, &format!("{}/a", of("v2"))).await;
+    // As for every autoscaler without a metric.
+    assert_eq!(new["spec"]["metrics"][0]["resource"]["name"], "cpu");
 }
 
 #[tokio::test]

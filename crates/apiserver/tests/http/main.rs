@@ -7,6 +7,7 @@ mod apply;
 mod apply_lists;
 mod bounds;
 mod client;
+mod defaults;
 mod definitions;
 mod differences;
 mod garbage;

@@ -51,7 +51,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
                     "tolerations": [{"operator": "Exists"}],
                 },
             },
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
         },
         "status": {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0,
                    "numberReady": 0, "observedGeneration": 1},
@@ -60,7 +60,9 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
     let dns = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": dns_labels},
         "spec": {
-            "replicas": 2, "revisionHistoryLimit": 10, "selector": {"matchLabels": dns_labels},
+            "replicas": 2, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": "25%"}},
+            "selector": {"matchLabels": dns_labels},
             "template": {
                 "metadata": {"labels": dns_labels},
                 "spec": {
@@ -91,6 +93,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
         "metadata": {"labels": {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true",
                                 "kubernetes.io/name": "CoreDNS"}},
         "spec": {"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "selector": dns_labels,
+                 "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
                  "ports": [{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
                            {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
                            {"name": "metrics", "port": 9153, "protocol": "TCP", "targetPort": 9153}]},

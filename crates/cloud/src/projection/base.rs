@@ -26,6 +26,7 @@ pub(crate) fn base(scope: &Scope<'_>) -> Vec<Projected> {
         "spec": {
             "type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "sessionAffinity": "None",
             "ipFamilies": [if address.is_ipv6() { "IPv6" } else { "IPv4" }], "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": super::API_SERVER_PORT}],
         },
         "status": {"loadBalancer": {}},
