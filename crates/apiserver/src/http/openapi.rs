@@ -1,5 +1,6 @@
-//! OpenAPI documents without schemas, which `kubectl` requests before it creates or applies. It looks for the patch
-//! operation of a kind and whether that takes `fieldValidation`; if so, it leaves validation to the server.
+//! OpenAPI documents. `kubectl` requests them before it creates or applies: it looks for the patch operation of a kind and
+//! whether that takes `fieldValidation`; if so, it leaves validation to the server. `kubectl explain` shows their schemas:
+//! those of custom kinds with the descriptions of their definitions, those of built-in kinds without descriptions.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::field_manager::APPLY;
 use super::status::json_response;
+use crate::protobuf::open_api;
 use crate::registry::ResourceType;
-use crate::store::Store;
+use crate::store::{Store, definition_key};
 
 /// Answers `/openapi/…`. None if there is no such document.
 pub(crate) fn answer(
@@ -40,8 +42,10 @@ pub(crate) fn answer(
             let path = rest.strip_prefix("v3/")?;
             let kinds = group_versions(store).remove(path)?;
             let paths: BTreeMap<_, _> = kinds.iter().map(|kind| patch_operation(path, kind)).collect();
+            let version = path.rsplit('/').next().unwrap_or_default();
+            let schemas = schemas(store, version, &kinds);
             let document =
-                json!({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}});
+                json!({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}});
             Some(json_response(StatusCode::OK, &document))
         }
     }
@@ -62,6 +66,51 @@ fn group_versions(store: &Store) -> BTreeMap<String, Kinds> {
         }
     }
     paths
+}
+
+/// How many bytes of definitions a document describes at most. The schemas of all of Cluster API have fewer.
+const DEFINITIONS_MAX: usize = 4 * 1024 * 1024;
+
+fn schemas(store: &Store, version: &str, kinds: &Kinds) -> Map<String, Value> {
+    let built_in = kinds.iter().filter(|kind| !kind.custom);
+    let mut schemas = open_api::schemas(built_in.map(|kind| (&*kind.group, version, &*kind.kind)));
+    let custom: Vec<_> = kinds.iter().filter(|kind| kind.custom).collect();
+    let names = custom.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
+    let definitions: Vec<_> = names.map(|name| store.get(&definition_key(&name))).collect();
+    let bytes: usize = definitions.iter().flatten().map(|definition| definition.bytes.len()).sum();
+    if custom.is_empty() || bytes > DEFINITIONS_MAX {
+        return schemas;
+    }
+    schemas.extend(open_api::metadata());
+    for (kind, definition) in custom.into_iter().zip(definitions) {
+        let schema = definition.and_then(|definition| schema_of(definition.value(), version));
+        let mut schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+        let object = json!({"$ref": "#/components/schemas/ObjectMeta"});
+        let text = json!({"type": "string"});
+        let Some(fields) = schema.as_object_mut() else { continue };
+        let properties = fields.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("metadata".to_owned(), object);
+            for field in ["apiVersion", "kind"] {
+                properties.entry(field).or_insert_with(|| text.clone());
+            }
+        }
+        fields.insert(
+            "x-kubernetes-group-version-kind".to_owned(),
+            json!([{"group": kind.group, "version": version, "kind": kind.kind}]),
+        );
+        // As upstream names them: `io.x-k8s.cluster.v1beta2.Machine`.
+        let group: Vec<_> = kind.group.rsplit('.').collect();
+        schemas.insert(format!("{}.{version}.{}", group.join("."), kind.kind), schema);
+    }
+    schemas
+}
+
+/// The schema of a version of a definition.
+fn schema_of(mut definition: Value, version: &str) -> Option<Value> {
+    let versions = definition["spec"]["versions"].as_array_mut()?;
+    let found = versions.iter_mut().find(|found| found["name"] == version)?;
+    Some(found.get_mut("schema")?.get_mut("openAPIV3Schema")?.take()).filter(Value::is_object)
 }
 
 fn patch_operation(path: &str, kind: &ResourceType) -> (String, Value) {

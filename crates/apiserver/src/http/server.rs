@@ -143,6 +143,12 @@ impl ApiServer {
             return Err(ApiError::unauthorized());
         }
         let requester = requester(user, request.headers())?;
+        if request.uri().path().starts_with("/openapi/v3/") {
+            // A document is made of many definitions, which are parsed for it.
+            let _place = self.store.allowance().place()?;
+            let server = self.clone();
+            return self.store.allowance().large_part(move || server.plain_path(&request)).await;
+        }
         if !info.is_resource() {
             return self.plain_path(&request);
         }

@@ -5,6 +5,7 @@
 //! Fields that are not in the table of messages are skipped. Go writes non-pointer fields even when they are zero, so
 //! zero values are dropped, as in Go's JSON encoding.
 
+pub(crate) mod open_api;
 mod schema;
 mod value;
 mod wire;

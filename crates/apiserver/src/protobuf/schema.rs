@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 /// A message and its fields.
 #[derive(Debug)]
 pub(crate) struct Message {
+    pub(super) name: &'static str,
     pub(super) fields: Vec<Field>,
     /// Whether server-side apply takes it as one value.
     atomic: bool,
@@ -24,6 +25,8 @@ pub(crate) struct Field {
     pub(super) zero_kept: bool,
     /// How a strategic merge patch treats it.
     pub(crate) strategy: Strategy,
+    /// Whether clients send `$retainKeys` with it. The server obeys that directive in any map.
+    pub(super) retain_keys: bool,
     /// How server-side apply treats it. None if that follows from its shape and message.
     relation: Option<Relation>,
 }
@@ -92,10 +95,14 @@ pub(crate) struct ListKey {
 
 /// The message of a built-in kind. `group` may be a group with a version, if that version has a message of its own.
 pub(crate) fn message(group: &str, kind: &str) -> Option<&'static Message> {
+    index(group, kind).map(at)
+}
+
+/// The index of that message.
+pub(super) fn index(group: &str, kind: &str) -> Option<usize> {
     let kinds = &SCHEMA.kinds;
     // Delete options are sent under the group of the deleted object.
-    let index = kinds.get(&(group, kind)).or_else(|| kinds.get(&("*", kind)))?;
-    Some(&SCHEMA.messages[*index])
+    kinds.get(&(group, kind)).or_else(|| kinds.get(&("*", kind))).copied()
 }
 
 impl Message {
@@ -120,8 +127,13 @@ impl Message {
 impl Field {
     /// The message type of the field or of its list elements. None for other types.
     pub(crate) fn message(&self) -> Option<&'static Message> {
+        self.message_index().map(at)
+    }
+
+    /// The index of its message type, as [`Field::message`] gives it.
+    pub(super) fn message_index(&self) -> Option<usize> {
         match self.kind {
-            Kind::Message(index) if self.shape != Shape::Map => Some(at(index)),
+            Kind::Message(index) if self.shape != Shape::Map => Some(index),
             _ => None,
         }
     }
@@ -183,8 +195,8 @@ fn read(text: &'static str) -> Result<Schema, &'static str> {
             };
             let group = if group == "core" { "" } else { group };
             schema.kinds.insert((group, kind), *names.get(message).ok_or(line)?);
-        } else if let Some((_, atomic)) = message_name(line) {
-            schema.messages.push(Message { fields: Vec::new(), atomic });
+        } else if let Some((name, atomic)) = message_name(line) {
+            schema.messages.push(Message { name, fields: Vec::new(), atomic });
         } else {
             let field = read_field(line.trim_start(), &names).ok_or(line)?;
             schema.messages.last_mut().ok_or(line)?.fields.push(field);
@@ -227,7 +239,7 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
         None => ("", None),
         Some(word) => word.split_once('=').map_or((word, None), |(strategy, key)| (strategy, Some(key))),
     };
-    // `retainKeys` tells clients to send `$retainKeys`; the server obeys that directive in any map.
+    let retain_keys = strategy.ends_with("retainKeys");
     let strategy = match (strategy, key) {
         ("merge" | "merge,retainKeys", Some(key)) => Strategy::MergeBy(key),
         ("merge", None) => Strategy::MergeScalars,
@@ -246,7 +258,7 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
     if name.is_none() && !(shape == Shape::One && matches!(kind, Kind::Message(_))) {
         return None;
     }
-    Some(Field { number, name, kind, shape, zero_kept, strategy, relation })
+    Some(Field { number, name, kind, shape, zero_kept, strategy, retain_keys, relation })
 }
 
 fn read_relation(word: &str) -> Option<Relation> {

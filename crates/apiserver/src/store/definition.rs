@@ -23,7 +23,7 @@ pub(super) fn name_of(resource: &GroupResource) -> String {
 }
 
 /// The key of a definition.
-pub(super) fn key_of(name: &str) -> Key {
+pub(crate) fn key_of(name: &str) -> Key {
     Key { resource: COLLECTION.clone(), namespace: String::new(), name: name.to_owned() }
 }
 

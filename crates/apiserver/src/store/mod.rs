@@ -31,6 +31,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+pub(crate) use definition::key_of as definition_key;
 pub use definition::resource_type_of_definition;
 pub use error::{Expired, Fault, StoreError};
 pub(crate) use error::{Faults, shown};

@@ -347,9 +347,16 @@ async fn answers_are_json() {
 }
 
 #[tokio::test]
-async fn openapi_has_no_schemas() {
-    let (_, document) = get(&server(), "/openapi/v3/api/v1").await;
-    assert_eq!(document["components"], json!({"schemas": {}}));
+async fn openapi_describes_no_built_in_field() {
+    let server = server();
+    let (_, document) = get(&server, "/openapi/v3/api/v1").await;
+    let node = &document["components"]["schemas"]["NodeSpec"];
+    assert_eq!(node.pointer("/properties/unschedulable"), Some(&json!({"type": "boolean"})));
+    assert!(!document.to_string().contains("\"description\":\"The"));
+    assert_eq!(get(&server, "/openapi/v2").await.1["definitions"], json!({}));
+    let (_, document) = get(&server, "/openapi/v3/apis/apiextensions.k8s.io/v1").await;
+    let definition = &document["components"]["schemas"]["CustomResourceDefinition"];
+    assert_eq!(definition["properties"].as_object().unwrap().len(), 2);
 }
 
 #[tokio::test]

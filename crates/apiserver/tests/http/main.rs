@@ -14,6 +14,7 @@ mod garbage;
 mod kept;
 mod kinds;
 mod objects;
+mod openapi;
 mod paths;
 mod support;
 mod watches;
