@@ -257,7 +257,12 @@ impl Cloud {
         tasks.spawn(timed("listener of a cluster", listening.serve(cluster.served.clone(), lease)));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
         tasks.spawn(timed("objects of a cluster", async move {
-            tokio::join!(kept_up.keep_addons(), kept_up.keep_flapping(), cloud.keep_up(&kept_up));
+            tokio::join!(
+                kept_up.keep_addons(),
+                kept_up.keep_flapping(),
+                kept_up.keep_restored(),
+                cloud.keep_up(&kept_up)
+            );
         }));
         self.inner.shared.metrics.clusters.inc();
         tracing::info!(cluster = %cluster.spec.id, %endpoint, "Created a cluster");

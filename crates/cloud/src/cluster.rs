@@ -1,6 +1,7 @@
 //! One simulated cluster and its state.
 
 mod other_node;
+mod restored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,7 +193,7 @@ impl Cluster {
             spec,
             endpoint,
         };
-        cluster.project(projection::base(&cluster.scope(cluster.spec.created_at)));
+        cluster.create(projection::base(&cluster.scope(cluster.spec.created_at)));
         cluster
     }
 
@@ -840,12 +841,15 @@ impl Cluster {
     }
 
     /// Creates objects that do not exist. Existing ones belong to clients as well, and objects that clients deleted
-    /// stay deleted.
-    fn project(&self, objects: Vec<Projected>) {
+    /// stay deleted, unless something restores them.
+    fn project(&self, mut objects: Vec<Projected>) {
+        objects.retain(|object| !self.deleted.lock().contains(&object.key));
+        self.create(objects);
+    }
+
+    /// Creates objects that do not exist.
+    fn create(&self, objects: Vec<Projected>) {
         for Projected { key, value } in objects {
-            if self.deleted.lock().contains(&key) {
-                continue;
-            }
             match self.served.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {

@@ -39,6 +39,13 @@ pub(super) fn reported(now: &str) -> Vec<Value> {
     REPORTED.into_iter().map(condition).collect()
 }
 
+/// Whether conditions have all that a kubelet reports.
+pub(super) fn are_reported(conditions: &Value) -> bool {
+    let known =
+        |kind: &str| conditions.as_array().into_iter().flatten().any(|condition| condition["type"] == kind);
+    REPORTED.iter().all(|(kind, ..)| known(kind))
+}
+
 /// Shows what is wrong with a machine in the conditions and taints of its Node, as its kubelet and the node lifecycle
 /// controller would. A controller waits for 40 s before it calls a Node unreachable; here it happens at once. Conditions
 /// and taints of clients stay. `wrong` has the symptoms by the name of the fault. What the kubelet reports has the time

@@ -24,7 +24,8 @@ pub(crate) use base::base;
 pub(crate) use conditions::{clock_skew, renew_heartbeats, show_symptoms};
 pub(crate) use kubeadm::kubeadm;
 pub(crate) use node::{
-    change_node, has_wrong_provider_id, is_node_of, node, renew_lease, renewed, set_wrong_provider_id,
+    change_node, fill_status, has_status, has_wrong_provider_id, is_node_of, node, renew_lease, renewed,
+    set_wrong_provider_id,
 };
 pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 

@@ -84,6 +84,47 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
     ]
 }
 
+/// The fields of a status that a kubelet reports, and whose absence it notices.
+const REPORTED: [&str; 5] = ["addresses", "allocatable", "capacity", "conditions", "nodeInfo"];
+
+/// Whether a Node has all that its kubelet reports.
+pub(crate) fn has_status(node: &Value) -> bool {
+    let status = &node["status"];
+    let is_there = |field: &str| match &status[field] {
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => false,
+    };
+    REPORTED.into_iter().all(is_there) && super::conditions::are_reported(&status["conditions"])
+}
+
+/// Fills what is missing in the status of a Node, as its kubelet does. Conditions of others stay.
+pub(crate) fn fill_status(node: &mut Value, reported: &Value) {
+    if !node["status"].is_object() {
+        node["status"] = json!({});
+    }
+    for (field, value) in reported.as_object().into_iter().flatten() {
+        let current = &mut node["status"][field];
+        match (current.as_array_mut(), value.as_array()) {
+            (Some(current), Some(conditions)) if field == "conditions" => {
+                let mut all = conditions.clone();
+                all.retain(|condition| !current.iter().any(|known| known["type"] == condition["type"]));
+                current.extend(all);
+            }
+            _ => {
+                let is_empty = match &*current {
+                    Value::Array(list) => list.is_empty(),
+                    Value::Object(fields) => fields.is_empty(),
+                    other => other.is_null(),
+                };
+                if is_empty {
+                    *current = value.clone();
+                }
+            }
+        }
+    }
+}
+
 fn renew_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
