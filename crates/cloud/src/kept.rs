@@ -4,7 +4,7 @@
 //! labels that it was given. Everything that follows from management objects is derived again when the cluster comes
 //! back. Missing objects of the projection are created. Changes of a machine since then are applied to its Node and its
 //! pods. Objects of machines that no longer exist are removed. An object of the projection that a client deleted leaves
-//! a mark, so that it is not created again; objects of machines leave none.
+//! a mark, so that it is not created again, unless something in a real cluster restores it; objects of machines leave none.
 //!
 //! A partition belongs to the cluster of that name that was created at that time. The creation time is the Cluster's
 //! own. Unlike a uid, it stays the same when objects are moved or restored. A cluster that is created again has another

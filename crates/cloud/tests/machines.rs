@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
     Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
@@ -371,5 +372,40 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
     // The object of b is gone, and no reconcile had looked at it.
     world.cloud.retain_machines([("default".to_owned(), "a".to_owned())].into());
     assert_eq!(create("new"), Ok(()));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_writes_back_what_it_read_changes_nothing() {
+    let world = World::start(30_290..=30_299);
+    let (id, endpoint) = world.cluster("same", &ECDSA);
+    support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
+    let mut http = Http::of_admin(&endpoint, &ECDSA.cluster).await.unwrap();
+    let mut written = 0;
+    for collection in [
+        "/api/v1/configmaps",
+        "/api/v1/namespaces",
+        "/api/v1/nodes",
+        "/api/v1/pods",
+        "/api/v1/serviceaccounts",
+        "/api/v1/services",
+        "/apis/apps/v1/daemonsets",
+        "/apis/apps/v1/deployments",
+        "/apis/coordination.k8s.io/v1/leases",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    ] {
+        let (_, list) = http.get(collection).await.unwrap();
+        for object in list["items"].as_array().unwrap() {
+            let text = |field: &str| object["metadata"][field].as_str();
+            let (root, plural) = collection.rsplit_once('/').unwrap();
+            let place =
+                text("namespace").map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+            let path = format!("{root}{place}/{plural}/{}", text("name").unwrap());
+            assert_eq!(http.write("PUT", &path, object).await, (StatusCode::OK, object.clone()), "{path}");
+            written += 1;
+        }
+    }
+    assert!(written > 20, "{written}");
     world.stop().await;
 }
