@@ -286,6 +286,18 @@ async fn old_autoscalers_have_one_metric() {
 }
 
 #[tokio::test]
+async fn certificates_are_not_signed() {
+    let server = server();
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec = json!({"signerName": "kubernetes.io/kube-apiserver-client", "request": "YQ==", "usages": ["client auth"]});
+    let mut request = post(&server, requests, json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    assert_eq!(request["spec"].get("username"), None);
+    request["status"] = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+    let (code, approved) = send(&server, "PUT", &format!("{requests}/a/approval"), &request).await;
+    assert_eq!((code, approved["status"].get("certificate")), (200, None));
+}
+
+#[tokio::test]
 async fn quotas_are_not_enforced() {
     let server = server();
     let limits = json!({"limits": [{"type": "Pod", "max": {"cpu": "1m"}}]});
