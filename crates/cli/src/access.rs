@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
+use nephele_access::{Environment, ReadError, Server, read_file, read_usual, usual_files};
 
 use crate::exit::{Exit, Problem};
 
@@ -39,15 +40,28 @@ pub(crate) struct AccessArgs {
 }
 
 /// How to reach the cluster of a kubeconfig file.
-pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
-    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| match error {
-        // It names the file, too.
-        KubeconfigError::ReadConfig(cause, _) => anyhow::Error::new(cause),
-        other => anyhow::Error::new(other),
-    });
-    let kubeconfig = kubeconfig.with_context(|| format!("failed to read kubeconfig {}", file.display()))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
-    config.with_context(|| format!("failed to use kubeconfig {}", file.display()))
+pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Server> {
+    let server = Server::of(read_file(file)?, options, &Environment::of_process()).await;
+    server.with_context(|| format!("failed to use kubeconfig {}", file.display()))
+}
+
+/// How to reach the cluster of the user's kubeconfig; in a pod without one, that of its service account, unless a context
+/// is wanted.
+pub(crate) async fn usual(options: &KubeConfigOptions) -> anyhow::Result<Server> {
+    match usual_kubeconfig() {
+        Ok(kubeconfig) => Ok(Server::of(kubeconfig, options, &Environment::of_process()).await?),
+        Err(ReadError::Missing(_) | ReadError::Unknown)
+            if options.context.is_none() && std::env::var_os(IN_POD).is_some() =>
+        {
+            Ok(Server::in_cluster()?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn usual_kubeconfig() -> Result<Kubeconfig, ReadError> {
+    let variable = std::env::var_os("KUBECONFIG");
+    read_usual(&usual_files(variable.as_deref(), std::env::home_dir().as_deref()))
 }
 
 /// A management cluster.
@@ -70,36 +84,29 @@ impl AccessArgs {
 impl TargetArgs {
     /// A client of the management cluster. Sends no request yet.
     pub(crate) async fn open(&self) -> anyhow::Result<Access> {
-        let mut config = self.config().await?;
-        config.connect_timeout = Some(CONNECT_MAX);
-        let namespace = config.default_namespace.clone();
-        let client =
-            Client::try_from(config).context("failed to set up a client of the management cluster")?;
+        let mut server = self.server().await?;
+        server.config.connect_timeout = Some(CONNECT_MAX);
+        let namespace = server.config.default_namespace.clone();
+        let client = server.client().context("failed to set up a client of the management cluster")?;
         Ok(Access { client, namespace })
     }
 
     /// The name of the context that is used; `None` for a kubeconfig without one, and in a pod.
     pub(crate) fn context(&self) -> Option<String> {
         let of_file = || match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file).ok(),
-            None => Kubeconfig::read().ok(),
+            Some(file) => read_file(file).ok(),
+            None => usual_kubeconfig().ok(),
         };
         self.context.clone().or_else(|| of_file()?.current_context)
     }
 
-    async fn config(&self) -> anyhow::Result<Config> {
+    async fn server(&self) -> anyhow::Result<Server> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let advice = "failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG";
         match &self.kubeconfig {
             Some(file) => of_file(file, &options).await,
-            None => match Config::from_kubeconfig(&options).await {
-                Ok(config) => Ok(config),
-                // In a pod, its service account.
-                Err(_) if self.context.is_none() && std::env::var_os(IN_POD).is_some() => {
-                    Config::incluster().context(advice)
-                }
-                Err(error) => Err(error).context(advice),
-            },
+            None => usual(&options)
+                .await
+                .context("failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Context;
 use clap::{ArgAction, Args};
 use kube::config::KubeConfigOptions;
+use nephele_access::Server;
 use nephele_manager::{Config, Manager, Options, RequestRate, Urgent, Verbosity, connect, go_bool};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
@@ -114,24 +115,25 @@ pub(crate) async fn run(
     for flag in args.ignored.given() {
         warn!(flag, "A flag is without effect");
     }
-    let kube_config = kube_config(args.api.kubeconfig.as_ref()).await?;
+    let management = management(args.api.kubeconfig.as_ref()).await?;
     let rate = args.api.rate();
-    let options = args.options(Pod::from_environment(), &kube_config.default_namespace);
+    let options = args.options(Pod::from_environment(), &management.config.default_namespace);
     let config = Config::new(options)?;
     let registry = Registry::new();
     allocator::register(&registry).context("failed to register a metric")?;
     let urgent = Urgent::start().context("failed to start a thread")?;
-    let clients = connect(&kube_config, rate, &registry, urgent.handle())?;
+    let clients = connect(&management, rate, &registry, urgent.handle())?;
     let manager = Manager::build_with(config, clients, registry)?.with_verbosity(verbosity);
     manager.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn kube_config(file: Option<&PathBuf>) -> anyhow::Result<kube::Config> {
-    let Some(file) = file else {
-        return kube::Config::infer().await.context("failed to find the management API");
-    };
-    access::of_file(file, &KubeConfigOptions::default()).await
+async fn management(file: Option<&PathBuf>) -> anyhow::Result<Server> {
+    let options = KubeConfigOptions::default();
+    match file {
+        Some(file) => access::of_file(file, &options).await,
+        None => access::usual(&options).await.context("failed to find the management API"),
+    }
 }
 
 impl ManagerArgs {

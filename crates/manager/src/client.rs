@@ -1,9 +1,9 @@
 use kube::Client;
+use nephele_access::Server;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tower::util::MapResponseLayer;
 
-use crate::connections;
 use crate::managed_fields::emptied;
 use crate::throttle::{RequestRate, ThrottleLayer};
 
@@ -70,7 +70,7 @@ impl Clients {
 ///
 /// When the configuration cannot be used, or the registry already has the request counter.
 pub fn connect(
-    config: &kube::Config,
+    server: &Server,
     rate: RequestRate,
     registry: &Registry,
     urgent: &Handle,
@@ -84,9 +84,9 @@ pub fn connect(
     )
     .map_err(ConnectError::Metrics)?;
     registry.register(Box::new(requests.clone())).map_err(ConnectError::Metrics)?;
-    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let host = server.config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let client = |rate| -> Result<Client, ConnectError> {
-        let builder = connections::builder(config, connections::IDLE).map_err(ConnectError::Client)?;
+        let builder = server.builder().map_err(ConnectError::Client)?;
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
     };
@@ -125,7 +125,7 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let (registry, rate) = (Registry::new(), RequestRate { per_second: 20.0, burst: 2 });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
-        let clients = connect(&config, rate, &registry, &Handle::current()).expect("clients");
+        let clients = connect(&Server::direct(config), rate, &registry, &Handle::current()).expect("clients");
         let client = clients.work;
         let started = Instant::now();
         for path in ["/version", "/version", "/version", "/refused"] {
@@ -151,7 +151,8 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
-        let clients = connect(&config, hourly, &Registry::new(), &Handle::current()).expect("clients");
+        let clients =
+            connect(&Server::direct(config), hourly, &Registry::new(), &Handle::current()).expect("clients");
         let Clients { work, lease, reviews, webhooks, hooks, .. } = clients;
         let ask = |client: Client| async move {
             let request = Request::get("/version").body(Vec::new()).expect("a request");

@@ -21,7 +21,6 @@ mod admin;
 mod client;
 mod client_authorities;
 mod config;
-mod connections;
 mod core_version;
 mod feature_gates;
 mod managed_fields;

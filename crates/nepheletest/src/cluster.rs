@@ -246,7 +246,21 @@ pub(crate) fn client(management: &Config) -> Result<Client, ClusterError> {
 
 pub(crate) async fn config_of(kubeconfig: &[u8]) -> Result<Config, KubeconfigError> {
     let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(kubeconfig))?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+    without_environment(kubeconfig).await
+}
+
+/// Where a cluster names no proxy, kube takes that of `HTTPS_PROXY`, also for this machine. A name stops it.
+const NO_PROXY_NAMED: &str = "http://no-proxy.invalid/";
+
+/// The configuration of an API server on this machine: only the kubeconfig names a proxy to it.
+pub(crate) async fn without_environment(mut kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {
+    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        let named = cluster.proxy_url.take().filter(|url| !url.is_empty());
+        cluster.proxy_url = Some(named.unwrap_or_else(|| NO_PROXY_NAMED.to_owned()));
+    }
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = config.proxy_url.filter(|url| *url != NO_PROXY_NAMED);
+    Ok(config)
 }
 
 /// The file that Nephele has written for a cluster.

@@ -311,7 +311,7 @@ async fn connect(report: &Report, attach: Option<Kubeconfig>) -> Result<(Config,
             (path, kubeconfig)
         }
     };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let config = cluster::without_environment(kubeconfig).await;
     Ok((config.map_err(StartError::Kubeconfig)?, path))
 }
 

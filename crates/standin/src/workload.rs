@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Taint};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, ResourceExt as _};
+use nephele_access::config_without_proxy;
 use nephele_api::core::{Cluster, Machine};
 use serde_json::json;
 use thiserror::Error;
@@ -71,7 +72,8 @@ async fn config(secret: &Secret) -> Result<Config, WorkloadError> {
     let value = secret.data.as_ref().and_then(|data| data.get("value")).ok_or(WorkloadError::NoKubeconfig)?;
     let text = String::from_utf8_lossy(&value.0);
     let kubeconfig = Kubeconfig::from_yaml(&text).map_err(WorkloadError::Kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    // Workload clusters are served by this process or beside it.
+    let config = config_without_proxy(kubeconfig).await;
     let mut config = config.map_err(WorkloadError::Kubeconfig)?;
     config.connect_timeout = Some(TIMEOUT);
     config.read_timeout = Some(TIMEOUT);

@@ -1,5 +1,6 @@
 //! The files with kubeconfigs. They contain private keys, so that only their owner can read them.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -160,12 +161,9 @@ impl Drop for Lock {
 }
 
 /// The kubeconfig into which client-go writes new entries: of several files the first that exists, or else the last.
-pub(super) fn usual_kubeconfig(variable: Option<&str>, home: Option<&Path>) -> Option<PathBuf> {
-    let files: Vec<PathBuf> = std::env::split_paths(variable.unwrap_or_default())
-        .filter(|path| !path.as_os_str().is_empty())
-        .collect();
-    let existing = files.iter().find(|path| path.exists());
-    existing.or(files.last()).cloned().or_else(|| Some(home?.join(".kube").join("config")))
+pub(super) fn usual_kubeconfig(variable: Option<&OsStr>, home: Option<&Path>) -> Option<PathBuf> {
+    let files = nephele_access::usual_files(variable, home);
+    files.iter().find(|path| path.exists()).or(files.last()).cloned()
 }
 
 #[cfg(test)]

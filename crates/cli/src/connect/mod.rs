@@ -110,7 +110,7 @@ impl ConnectArgs {
             None => Destination::folder(self.folder.clone()),
             Some(Some(path)) => Ok(Destination::File { path: path.clone(), usual: false }),
             Some(None) => {
-                let variable = std::env::var("KUBECONFIG").ok();
+                let variable = std::env::var_os("KUBECONFIG");
                 let path = files::usual_kubeconfig(variable.as_deref(), std::env::home_dir().as_deref());
                 let path = path.context("failed to find your kubeconfig; set KUBECONFIG or --merge=FILE")?;
                 Ok(Destination::File { path, usual: true })

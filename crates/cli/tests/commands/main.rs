@@ -1,6 +1,7 @@
 //! What the commands print: help, and the errors that people meet first. Each text is a file in `snapshots`; run the
 //! test with `SNAPSHOTS=overwrite` after a wanted change, and read the difference.
 
+mod access;
 mod errors;
 mod help;
 mod packages;

@@ -31,6 +31,9 @@ impl Up {
             .args(["up", "--json"])
             .args(arguments)
             .env_remove("RUST_LOG")
+            // No server of it is behind a proxy.
+            .env("HTTPS_PROXY", "http://127.0.0.1:9")
+            .env("NO_PROXY", "management.example")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -82,7 +82,7 @@ fn usual_kubeconfig_is_that_of_client_go() {
     let base = tempfile::tempdir().expect("a folder");
     let there = base.path().join("there");
     fs::write(&there, "").expect("written");
-    let of = |variable: Option<&str>| usual_kubeconfig(variable, Some(Path::new("/home/me")));
+    let of = |variable: Option<&str>| usual_kubeconfig(variable.map(OsStr::new), Some(Path::new("/home/me")));
     assert_eq!(of(None), Some("/home/me/.kube/config".into()));
     assert_eq!(of(Some("")), Some("/home/me/.kube/config".into()));
     assert_eq!(of(Some("/nowhere/a:/nowhere/b")), Some("/nowhere/b".into()));

@@ -35,9 +35,9 @@ pub(super) async fn connect(
     now: Timestamp,
 ) -> anyhow::Result<(ManagementApi, Option<LocalWebhooks>)> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
-    let config = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
-    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    let client = Client::try_from(config).context("failed to set up the client of the management API")?;
+    let found = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
+    let server = found.config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let client = found.client().context("failed to set up the client of the management API")?;
     let version = client.apiserver_version().await.with_context(|| {
         format!(
             "failed to reach the management API at {server}; is it running, and does {} fit?",

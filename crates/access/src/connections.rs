@@ -1,4 +1,4 @@
-//! The connections to the management API.
+//! The connections to an API server.
 
 use std::time::Duration;
 
@@ -6,32 +6,31 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody, retry::RetryPolicy};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::BoxService};
 
+use crate::connector;
+use crate::server::Server;
+
 /// The time after which an unused connection is closed. A connection takes some 40 KiB, and a burst opens one for each
 /// of its requests. The lease is renewed more often than that, and work after a pause can afford a new handshake.
-pub(crate) const IDLE: Duration = Duration::from_secs(5);
+pub const IDLE: Duration = Duration::from_secs(5);
 
-/// Sends requests to the management API.
-pub(crate) type Connections = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+/// Sends requests to an API server.
+pub type Connections = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// The layers of [`ClientBuilder::try_from`], over connections that are closed after `idle` without a request. The layer
-/// that traces requests is left out: callers report what fails. kube's own connections stay until the API server closes
-/// them, after 90 s. Behind a proxy, kube's own client is used.
+/// The layers of [`ClientBuilder::try_from`], over connections that are closed after `idle` without a request, and
+/// through the proxies that kube's own ones are not built with. The layer that traces requests is left out: callers
+/// report what fails. kube's own connections stay until the API server closes them, after 90 s.
 ///
 /// # Errors
 /// When the credentials or certificates of the configuration cannot be used.
-pub(crate) fn builder(config: &kube::Config, idle: Duration) -> kube::Result<ClientBuilder<Connections>> {
-    if config.proxy_url.is_some() {
-        return ClientBuilder::try_from(config.clone());
-    }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+pub(crate) fn builder(server: &Server, idle: Duration) -> kube::Result<ClientBuilder<Connections>> {
+    let config = &server.config;
+    let mut connector = TimeoutConnector::new(connector::with_tls(server)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -52,7 +51,6 @@ pub(crate) fn builder(config: &kube::Config, idle: Duration) -> kube::Result<Cli
         });
     Ok(ClientBuilder::new(service.boxed(), config.default_namespace.clone()))
 }
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -85,8 +83,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let config = kube::Config::new(format!("http://{address}").parse().expect("an address"));
-        let client = builder(&config, Duration::from_millis(100)).expect("no certificates").build();
-        let server = async {
+        let server = Server::direct(config);
+        let client = builder(&server, Duration::from_millis(100)).expect("no certificates").build();
+        let served = async {
             let (mut open, arrived) = (JoinSet::new(), Arc::new(Barrier::new(BURST)));
             for _ in 0..BURST {
                 let (stream, _) = listener.accept().await.expect("a connection");
@@ -98,7 +97,7 @@ mod tests {
             let request = Request::get("/version").body(Vec::new()).expect("a request");
             client.request_text(request)
         }));
-        let both = futures::future::join(server, burst);
+        let both = futures::future::join(served, burst);
         let (closed, answers) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("all close");
         assert_eq!((closed, answers.len()), (BURST, BURST));
         assert!(answers.iter().all(|answer| matches!(answer.as_deref(), Ok("{}"))), "{answers:?}");

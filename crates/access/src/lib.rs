@@ -1,0 +1,19 @@
+//! Access to API servers, as `kubectl` has it: which kubeconfig, which proxy leads to a server, and the connections to it. All commands and
+//! the manager build their clients of a management cluster here.
+//!
+//! ```text
+//!  kubeconfig, environment ──▶ Server ──▶ proxy (pure) ──▶ connector ──▶ pool ──▶ kube::Client
+//! ```
+
+mod connections;
+mod connector;
+mod kubeconfig;
+mod no_proxy;
+mod proxy;
+mod server;
+mod trust;
+
+pub use connections::{Connections, IDLE};
+pub use kubeconfig::{ReadError, read_file, read_usual, usual_files};
+pub use proxy::{Environment, Origin, Proxy, ProxyError, proxy_of};
+pub use server::{Server, ServerError, config_without_proxy};
