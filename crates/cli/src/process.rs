@@ -3,6 +3,7 @@
 use std::{process::ExitCode, thread::available_parallelism};
 
 use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ pub(crate) fn block_on<F>(command: impl FnOnce(CancellationToken) -> F) -> anyho
 where
     F: Future<Output = anyhow::Result<ExitCode>>,
 {
+    raise_open_files();
     // An error means that a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // The work is many small tasks that mostly wait. Two to four threads serve thousands of clusters, and each
@@ -32,6 +34,21 @@ where
     // Do not wait for blocking tasks, such as a name lookup.
     runtime.shutdown_background();
     result
+}
+
+/// Raises the limit of open files to the most that this process may have, as Go programs do when they start: the usual
+/// limit of 1,024, or 256 on macOS, is only a default for programs that use `select`. Each workload cluster needs a
+/// listener and some twelve connections of Cluster API's controllers, so 1,024 files serve some 75 clusters.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // macOS refuses more than this, also where it says that there is no limit.
+    const OPEN_MAX: u64 = 10_240;
+    let usual = limit.maximum.map_or(OPEN_MAX, |most| most.min(OPEN_MAX));
+    let raised = |current| setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
+    // With the old limit, fewer clusters work, and the error says so.
+    if raised(limit.maximum).is_err() && limit.current.is_some_and(|current| current < usual) {
+        let _ = raised(Some(usual));
+    }
 }
 
 /// Runs a command that has nothing to put in order at the end. The first SIGTERM or SIGINT ends it.

@@ -16,6 +16,7 @@ use nephele_engine::{
     Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
 };
+use nephele_listen::explained;
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -45,7 +46,7 @@ use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
 use crate::operation_times::{OperationTimes, creates_load_balancer};
-use crate::ports::{PortLease, Ports, Refused};
+use crate::ports::{PortLease, Ports, Refused, is_of_port};
 use crate::served::Shared;
 use crate::spec::{
     Allocation, Authorities, ClusterSpec, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
@@ -367,15 +368,21 @@ impl Cloud {
                 return Err(ClusterError::PortLeaked { port: wanted, cluster: known(cluster) });
             }
             let lease = PortLease::take(ports, wanted, cluster).map_err(failed)?;
-            let listener = bind(wanted).map_err(|error| in_use(Some(error)))?;
+            let listener = bind(wanted).map_err(|error| match is_of_port(&error) {
+                true => in_use(Some(error)),
+                false => ClusterError::Listen { port: wanted, source: explained(error) },
+            })?;
             return Ok((listener, lease));
         }
         let (first, last) = (*config.ports.start(), *config.ports.end());
         let mut from = first;
         while let Some(lease) = PortLease::take_lowest(ports, from, |port| leaked.contains_key(&port)) {
-            // Another process may have the port.
-            if let Ok(listener) = bind(lease.port) {
-                return Ok((listener, lease));
+            match bind(lease.port) {
+                Ok(listener) => return Ok((listener, lease)),
+                Err(error) if is_of_port(&error) => {}
+                Err(error) => {
+                    return Err(ClusterError::Listen { port: lease.port, source: explained(error) });
+                }
             }
             from = match lease.port.checked_add(1) {
                 Some(next) => next,

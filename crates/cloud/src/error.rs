@@ -105,6 +105,15 @@ pub enum ClusterError {
         /// The port.
         port: u16,
     },
+    /// A listener could not be opened, whatever the port.
+    #[error("failed to listen on port {port}")]
+    Listen {
+        /// The port that was tried.
+        port: u16,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The namespace has as many clusters as it may have.
     #[error(
         "failed to find a port: the namespace has {most} clusters, the most that it may have \
@@ -155,6 +164,7 @@ impl ClusterError {
             Self::PortInUse { source: Some(_), .. }
             | Self::PortReserved { .. }
             | Self::PortLeaked { .. }
+            | Self::Listen { .. }
             | Self::PortsExhausted { .. }
             | Self::ClustersMax { .. }
             | Self::State(_) => ErrorClass::RetryAfter(Duration::from_secs(5)),
@@ -170,6 +180,7 @@ impl ClusterError {
         match self {
             Self::Call(error) => error.category(),
             Self::PortInUse { .. } | Self::PortReserved { .. } | Self::PortLeaked { .. } => "PortInUse",
+            Self::Listen { .. } => "ListenFailed",
             Self::PortsUnknown => "PortsUnknown",
             Self::PortsExhausted { .. } => "PortsExhausted",
             Self::PortOutside { .. } => "PortOutside",

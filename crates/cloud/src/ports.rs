@@ -9,12 +9,19 @@
 //! those from which clusters move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::identity::ClusterId;
+
+/// Whether another port may be free where this one cannot be opened: another process has it, or it is one of those that
+/// only some users may open. Open files, for example, would fail with each port.
+pub(crate) fn is_of_port(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+}
 
 /// Which ports are taken, and for which clusters ports are reserved.
 #[derive(Clone, Debug)]

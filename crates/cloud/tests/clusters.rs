@@ -256,6 +256,27 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
 }
 
 #[tokio::test]
+async fn what_would_fail_with_each_port_is_said_and_not_taken_for_a_port_in_use() {
+    // An address for examples (RFC 5737), which this machine does not have.
+    let config = CloudConfig { bind_address: [192, 0, 2, 1].into(), ..support::config(30_062..=30_069) };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    let driver = tokio::spawn(driver);
+    cloud.reserve_endpoints([]);
+    let mut published = cluster("published");
+    published.endpoint = Some(Endpoint { host: "127.0.0.1".into(), port: 30_065 });
+    for (spec, tried) in [(cluster("first"), 30_062), (published, 30_065)] {
+        let error = cloud.ensure_cluster(spec).unwrap_err();
+        assert!(matches!(error, ClusterError::Listen { port, .. } if port == tried), "{error:?}");
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert_eq!(error.to_string(), format!("failed to listen on port {tried}"));
+        assert!(cause.starts_with("Cannot assign requested address"), "{cause}");
+        assert_eq!(error.category(), "ListenFailed");
+    }
+    cloud.shutdown().await;
+    driver.await.unwrap();
+}
+
+#[tokio::test]
 async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     let world = World::start(30_060..=30_060);
     let (id, endpoint) = world.cluster("first", &ECDSA);

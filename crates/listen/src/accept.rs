@@ -1,3 +1,4 @@
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::limits::Limits;
+use crate::open_files::explained;
 use nephele_budget::{Budget, Grant, Owner};
 use nephele_poll_time::timed;
 
@@ -20,8 +22,8 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// The pause after a failed accept, which most often means that the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The time between two log lines about refused connections.
-const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The time between two log lines about refused connections, or about failures to accept one.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Accepts connections until `stop`, and runs `connection` for each as a task. Each connection takes a place of
 /// `places`. The place cannot be revoked any more once an authenticated connection has pinned it. A connection whose
@@ -37,7 +39,7 @@ pub async fn accept<F, R>(
     F: Fn(TcpStream, SocketAddr, Arc<Grant>) -> R,
     R: Future<Output = ()> + Send + 'static,
 {
-    let mut refusals = Refusals::default();
+    let (mut refusals, mut failures) = (Refusals::default(), Failures::default());
     loop {
         let (stream, peer) = match stop.run_until_cancelled(listener.accept()).await {
             None => return,
@@ -45,7 +47,7 @@ pub async fn accept<F, R>(
             Some(Err(error)) => {
                 // The client may be gone already, or the process may have no file descriptors left. The next attempt
                 // may succeed.
-                tracing::warn!(%error, "Failed to accept a connection");
+                failures.count(error);
                 if stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await.is_none() {
                     return;
                 }
@@ -82,6 +84,25 @@ fn set_options(stream: &TcpStream, limits: &Limits) {
     let _ = limits.stall;
 }
 
+/// Failures to accept a connection that were not yet logged. While the process has too many open files there is one at
+/// each attempt of each listener, so they share log lines.
+#[derive(Default)]
+struct Failures {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+impl Failures {
+    fn count(&mut self, error: io::Error) {
+        self.count += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            let (failed, error) = (self.count, explained(error));
+            tracing::warn!(failed, %error, "Failed to accept connections");
+            *self = Self { count: 0, logged: Some(Instant::now()) };
+        }
+    }
+}
+
 /// Connections that were refused and not yet logged. A client can cause thousands of refusals a second, so they share
 /// log lines.
 #[derive(Default)]
@@ -93,7 +114,7 @@ struct Refusals {
 impl Refusals {
     fn count(&mut self, connections_max: usize) {
         self.count += 1;
-        if self.logged.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
             tracing::warn!(
                 refused = self.count,
                 connections_max,

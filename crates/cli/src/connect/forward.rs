@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
+use nephele_listen::explained;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -71,9 +72,10 @@ impl Forwarder {
         backend: Backend,
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> std::io::Result<Forward> {
-        let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, backend.port)).await {
+        let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let listener = match bind(backend.port).await {
             Ok(listener) => listener,
-            Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+            Err(_) => bind(0).await.map_err(explained)?,
         };
         let port = listener.local_addr()?.port();
         Ok(Forward { port, task: tokio::spawn(self.clone().accept(listener, backend, Arc::new(tell))) })

@@ -23,7 +23,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessArgs;
@@ -59,7 +58,6 @@ pub(crate) struct ConnectArgs {
 
 /// Forwards until `shutdown`. Removes the kubeconfigs that it wrote.
 pub(crate) async fn run(args: ConnectArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
-    raise_open_files();
     let prepared = shutdown.run_until_cancelled(prepare(args)).await;
     let Some(prepared) = prepared else { return Ok(ExitCode::SUCCESS) };
     let (mut session, mut clusters) = prepared?;
@@ -67,13 +65,6 @@ pub(crate) async fn run(args: ConnectArgs, shutdown: CancellationToken) -> anyho
     let closed = session.close().await;
     outcome.unwrap_or(Ok(()))?;
     closed.map(|()| ExitCode::SUCCESS)
-}
-
-/// Each cluster needs an open file, and each connection two. The usual limit of 1,024 is only a default.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    // With the old limit, a few hundred clusters still work.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 async fn prepare(args: ConnectArgs) -> anyhow::Result<(Session, Clusters)> {

@@ -27,8 +27,9 @@ struct Up {
 
 impl Up {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nephele"))
-            .args(["up", "--json"])
+        // It raises its limit of open files.
+        let mut child = Command::new("sh")
+            .args(["-c", "ulimit -Sn 32; exec \"$0\" up --json \"$@\"", env!("CARGO_BIN_EXE_nephele")])
             .args(arguments)
             .env_remove("RUST_LOG")
             // No server of it is behind a proxy.

@@ -110,6 +110,7 @@ fn load_balancer(applied: &Applied) -> Condition {
                 | ClusterError::PortLeaked { .. }
                 | ClusterError::PortOutside { .. }
                 | ClusterError::ClustersMax { .. }
+                | ClusterError::Listen { .. }
                 | ClusterError::PortsUnknown
                 | ClusterError::PortsExhausted { .. } => reasons::PORT_UNAVAILABLE,
                 ClusterError::Unknown(_)
