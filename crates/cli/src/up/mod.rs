@@ -14,6 +14,7 @@ mod report;
 mod state;
 mod workloads;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
 use crate::kinds::Kinds;
 use attach::webhooks::LocalWebhooks;
 use documents::Document;
+use lifeline::EndedEarly;
 use report::Report;
 use state::ClusterKey;
 use workloads::Workloads;
@@ -77,14 +79,14 @@ pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Re
     // Mistakes in the files are reported before anything starts.
     let documents = documents::read_all(&args.files)?;
     // A token of its own: a signal that follows the end of standard input is the first signal, not a second one.
-    let end = shutdown.child_token();
+    let closed = CancellationToken::new();
     if args.json {
-        lifeline::cancel_at_end_of_input(end.clone())?;
+        lifeline::cancel_at_end_of_input(closed.clone())?;
     }
     let folder = Folder::open(args.folder.as_deref(), "nephele-up")?;
     let log = folder.path("up.log");
     embedded::log_to(&log, LOG_DIRECTIVES)?;
-    let outcome = serve(&args, documents, &folder, started, &end).await;
+    let outcome = serve(&args, documents, &folder, started, &shutdown, &closed).await;
     // The log helps only with failures.
     match outcome {
         Ok(()) => folder.discard()?,
@@ -107,13 +109,14 @@ struct ManagementApi {
     embedded: Option<Management>,
 }
 
-/// Starts everything, and works until `end`.
+/// Starts everything, and works until `shutdown`, or until standard input is `closed`.
 async fn serve(
     args: &UpArgs,
     documents: Vec<Document>,
     folder: &Folder,
     started: Instant,
-    end: &CancellationToken,
+    shutdown: &CancellationToken,
+    closed: &CancellationToken,
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let (management, webhooks) = match &args.attach {
@@ -142,6 +145,7 @@ async fn serve(
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
+    let is_reported = Cell::new(false);
     let work = async {
         if let Some(webhooks) = &webhooks {
             webhooks.install(&kinds).await?;
@@ -151,12 +155,18 @@ async fn serve(
         bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
         let report = Report::new(folder, &management, workloads.written(&wanted));
         report.print(args.json, started.elapsed())?;
+        is_reported.set(true);
         workloads.keep().await
     };
     let outcome = tokio::select! {
         outcome = work => outcome,
         ended = tasks.ended() => Err(ended),
-        () = end.cancelled() => Ok(()),
+        () = shutdown.cancelled() => Ok(()),
+        () = closed.cancelled() => match is_reported.get() {
+            true => Ok(()),
+            // Whoever waits for the report must not take this for success.
+            false => Err(EndedEarly.into()),
+        },
     };
     let uninstalled = match &webhooks {
         Some(webhooks) => webhooks.uninstall(&kinds).await,

@@ -64,7 +64,7 @@ async fn attached_api_server_gets_a_cluster() {
         end.cancel();
         seen
     };
-    let served = serve(&arguments, documents, &folder, Instant::now(), &end);
+    let served = serve(&arguments, documents, &folder, Instant::now(), &end, &stop);
     let (outcome, seen) = tokio::join!(served, watching);
     outcome.expect("an orderly end");
     seen.expect("a kubeconfig");

@@ -200,6 +200,15 @@ fn another_run_can_attach_to_the_management_api_of_a_first_one() {
 }
 
 #[test]
+fn standard_input_that_ends_before_the_report_is_an_error_that_names_it() {
+    let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28400-28499"]);
+    let errors = up.errors();
+    let (status, stdout) = up.wait();
+    assert!(status.code() == Some(1) && stdout.is_empty(), "{status}: {stdout}");
+    assert!(errors.contains("standard input has ended") && errors.contains("leave out --json"), "{errors}");
+}
+
+#[test]
 fn mistakes_in_files_end_the_process_with_an_error_that_names_them() {
     let folder = std::env::temp_dir().join(format!("nephele-up-mistakes-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
