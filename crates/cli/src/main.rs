@@ -29,6 +29,7 @@ mod label;
 mod load;
 mod logging;
 mod manager;
+mod manifests;
 mod output;
 mod process;
 mod provider;

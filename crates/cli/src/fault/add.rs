@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::selector;
 use crate::access::AccessArgs;
 use crate::exit::{Exit, Problem};
+use crate::manifests::BOUNDS;
 use crate::output::print;
 
 /// How long it may take until a new Fault is in force.
@@ -184,8 +185,8 @@ fn without_unset(value: Value) -> Map<String, Value> {
 /// Reads an effect.
 fn effect_of(text: &str) -> Result<NamedEffect, String> {
     let wrong = |why: String| format!("{why}; the effects are {}", effects().join(", "));
-    let read: Value =
-        serde_yaml_ng::from_str(text).map_err(|error| wrong(format!("it is not YAML: {error}")))?;
+    let read =
+        nephele_yaml::read_one(text, &BOUNDS).map_err(|error| wrong(format!("it is not YAML: {error}")))?;
     let effect = match read {
         Value::String(name) => Map::from_iter([(name, json!({}))]),
         Value::Object(effect) if effect.len() == 1 => effect,

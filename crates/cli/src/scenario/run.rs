@@ -20,6 +20,7 @@ use super::follow::news;
 use super::report::junit;
 use crate::access::AccessArgs;
 use crate::exit::{Exit, Problem};
+use crate::manifests::only_object;
 use crate::output::print;
 use crate::process::INTERRUPTED;
 
@@ -90,10 +91,9 @@ pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::R
 
 /// The Scenario of a file.
 fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
-    let scenario: Scenario = serde_yaml_ng::from_str(&text).with_context(|| {
-        format!("failed to read {} as a Scenario; it has one YAML document", file.display())
-    })?;
+    let (place, object) = only_object(file)?;
+    let scenario: Scenario =
+        serde_json::from_value(object).with_context(|| format!("failed to read {place} as a Scenario"))?;
     if scenario.metadata.name.is_none() && scenario.metadata.generate_name.is_none() {
         bail!("the Scenario in {} has no metadata.name; add it", file.display());
     }
@@ -139,8 +139,8 @@ mod tests {
         let head = "apiVersion: cloud.nephele.dev/v1alpha1\nkind: Scenario\n";
         for (text, message) in [
             (format!("{head}spec: {{steps: []}}\nmetadata: {{}}\n"), "has no metadata.name"),
-            (format!("{head}---\n{head}"), "it has one YAML document"),
-            ("a: [".to_owned(), "it has one YAML document"),
+            (format!("{head}---\n{head}"), "has 2 objects; give one"),
+            ("a: [".to_owned(), "as YAML; correct it there"),
         ] {
             std::fs::write(&file, text).expect("written");
             let error = format!("{:#}", read(&file).expect_err(message));

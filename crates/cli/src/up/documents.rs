@@ -7,9 +7,9 @@ use anyhow::{Context as _, anyhow, bail};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::core::{GroupVersionKind, TypeMeta};
-use serde::Deserialize as _;
 use serde_json::Value;
-use serde_yaml_ng::Deserializer;
+
+use crate::manifests::{Place, objects};
 
 /// An object, and where it is written.
 #[derive(Clone, Debug)]
@@ -17,20 +17,6 @@ pub(super) struct Document {
     pub(super) place: Place,
     pub(super) kind: GroupVersionKind,
     pub(super) object: DynamicObject,
-}
-
-/// A document of a file.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    file: PathBuf,
-    /// From one.
-    number: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "document {} of {}", self.number, self.file.display())
-    }
 }
 
 impl fmt::Display for Document {
@@ -55,18 +41,8 @@ pub(super) fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     Ok(documents)
 }
 
-/// The documents of a file. Empty ones count, but hold no object.
 fn parse(file: &Path, text: &str) -> anyhow::Result<Vec<Document>> {
-    let mut documents = Vec::new();
-    for (index, document) in Deserializer::from_str(text).enumerate() {
-        let place = Place { file: file.to_owned(), number: index + 1 };
-        let value = Value::deserialize(document)
-            .with_context(|| format!("failed to read {place} as YAML; correct it there"))?;
-        if !value.is_null() {
-            documents.push(object(place, value)?);
-        }
-    }
-    Ok(documents)
+    objects(file, text)?.into_iter().map(|(place, value)| object(place, value)).collect()
 }
 
 fn object(place: Place, value: Value) -> anyhow::Result<Document> {
@@ -77,7 +53,8 @@ fn object(place: Place, value: Value) -> anyhow::Result<Document> {
         object.types.clone().ok_or_else(|| anyhow!("{place} has no apiVersion or no kind; add it"))?;
     let kind = GroupVersionKind::try_from(types)
         .with_context(|| format!("failed to read the apiVersion of {place}; it is GROUP/VERSION"))?;
-    if object.metadata.name.as_deref().is_none_or(str::is_empty) {
+    let names = [&object.metadata.name, &object.metadata.generate_name];
+    if names.iter().all(|name| name.as_deref().is_none_or(str::is_empty)) {
         bail!("the {} in {place} has no metadata.name; add it", kind.kind);
     }
     Ok(Document { place, kind, object })
@@ -100,10 +77,12 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_resolved() {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: &x one, y: *x}\n";
+    fn a_list_and_a_name_that_the_api_server_makes_are_read() {
+        let text =
+            "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {generateName: ci-}}]\n";
         let documents = parse(Path::new("f"), text).expect("readable");
-        assert_eq!(documents[0].object.data["data"]["y"], "one");
+        let named: Vec<_> = documents.iter().map(ToString::to_string).collect();
+        assert_eq!(named, ["A ci- (item 1 of document 1 of f)"]);
     }
 
     #[test]
