@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nephele_apiserver::UserInfo;
-use nephele_listen::{Grant, Owner, accept, handshake};
+use nephele_listen::{Grant, Http, Owner, accept, handshake, refuse};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -37,13 +37,22 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
     let span = tracing::info_span!("listener", cluster = %cluster.id);
-    accept(&listener, &cluster.places, &LIMITS, tasks, over, |stream, peer, place| {
+    let serve = |stream, peer: SocketAddr, place| {
         Connection { cluster: cluster.clone(), peer: Owner::peer(peer.ip()), place }.run(stream)
-    })
-    .instrument(span)
-    .await;
+    };
+    let refuse = |stream, peer: SocketAddr| turn_away(cluster.clone(), stream, Owner::peer(peer.ip()));
+    accept(&listener, &cluster.places, &LIMITS, tasks, over, serve, refuse).instrument(span).await;
     drop(listener);
     drop(lease);
+}
+
+/// Tells a connection that there are too many of them, if the cluster has an API server to say so.
+async fn turn_away(cluster: Arc<Served>, stream: TcpStream, peer: Owner) {
+    let state = cluster.front.subscribe().borrow().clone();
+    if let Some(Backend::ApiServer(tls)) = cluster.front.next_backend(&state) {
+        let http = Http::new(LIMITS, cluster.shared.tasks.clone());
+        refuse(stream, Some(TlsAcceptor::from(tls.config.clone())), &http, peer).await;
+    }
 }
 
 /// One accepted connection.

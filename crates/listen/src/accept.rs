@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,20 +26,31 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The time between two log lines about refused connections, or about failures to accept one.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
+/// How many connections without a place are answered at a time, for each listener.
+pub const REFUSALS_MAX: usize = 8;
+
+/// How long the answer to a connection without a place may take, with the handshake.
+pub const REFUSAL_TIME: Duration = Duration::from_secs(5);
+
 /// Accepts connections until `stop`, and runs `connection` for each as a task. Each connection takes a place of
 /// `places`. The place cannot be revoked any more once an authenticated connection has pinned it. A connection whose
-/// place is revoked ends at once; a connection that gets no place is closed at once.
-pub async fn accept<F, R>(
+/// place is revoked ends at once. For a connection that gets no place `refuse` runs; while [`REFUSALS_MAX`] of them do, no
+/// further connection is accepted.
+pub async fn accept<F, R, G, Q>(
     listener: &TcpListener,
     places: &Budget,
     limits: &Limits,
     tasks: &TaskTracker,
     stop: &CancellationToken,
     connection: F,
+    refuse: G,
 ) where
     F: Fn(TcpStream, SocketAddr, Arc<Grant>) -> R,
     R: Future<Output = ()> + Send + 'static,
+    G: Fn(TcpStream, SocketAddr) -> Q,
+    Q: Future<Output = ()> + Send + 'static,
 {
+    let refusing = Arc::new(Semaphore::new(REFUSALS_MAX));
     let (mut refusals, mut failures) = (Refusals::default(), Failures::default());
     loop {
         let (stream, peer) = match stop.run_until_cancelled(listener.accept()).await {
@@ -56,6 +68,14 @@ pub async fn accept<F, R>(
         };
         let Some(place) = places.share(Owner::peer(peer.ip()), usize::MAX).take(1).map(Arc::new) else {
             refusals.count(limits.connections_max);
+            let waiting = stop.run_until_cancelled(Arc::clone(&refusing).acquire_owned()).await;
+            let Some(turn) = waiting else { return };
+            set_options(&stream, limits);
+            let (answer, stop) = (Box::pin(timeout(REFUSAL_TIME, refuse(stream, peer))), stop.clone());
+            tasks.spawn(timed("refusal", async move {
+                let _ = stop.run_until_cancelled(answer).await;
+                drop(turn);
+            }));
             continue;
         };
         set_options(&stream, limits);

@@ -10,7 +10,7 @@
 //!
 //! | What a client holds | What bounds it |
 //! |---|---|
-//! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`] |
+//! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`]. Beyond that, [`REFUSALS_MAX`] at a time hear within [`REFUSAL_TIME`] that there are too many, and further ones wait in the queue of the system |
 //! | a handshake | [`Limits::handshake`]; of one address, one is worked on at a time |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
 //! | the body of a request | [`Limits::body`] for its arrival; the service has to bound its size. To keep the connection, up to 256 KiB of a body that the service does not read are read; if it is longer, the response says that the connection closes |
@@ -32,16 +32,18 @@ mod in_turn;
 mod limits;
 mod open_files;
 mod paced;
+mod refuse;
 mod response;
 mod serve;
 mod turns;
 
-pub use accept::accept;
+pub use accept::{REFUSAL_TIME, REFUSALS_MAX, accept};
 pub use body::{BodyError, RequestBody};
 pub use handshake::{HandshakeError, handshake};
 pub use http::{Http, Protocol};
 pub use limits::Limits;
-pub use open_files::{TooManyOpenFiles, explained};
 pub use nephele_budget::{Budget, Grant, Held, Owner, Parse, ReadError, largest_parsed_size, parsed_size};
+pub use open_files::{TooManyOpenFiles, explained};
+pub use refuse::refuse;
 pub use serve::{Peer, PeerAddress, Session, serve, session_of};
 pub use turns::{LARGE_BYTES, Turns};

@@ -18,6 +18,7 @@ use crate::body::RequestBody;
 use crate::handshake::handshake;
 use crate::http::{Http, Protocol};
 use crate::limits::Limits;
+use crate::refuse::refuse;
 use nephele_budget::{Budget, Grant, Owner};
 
 /// The client of a connection, after the handshake.
@@ -102,11 +103,15 @@ where
     let places = Budget::new(limits.connections_max, limits.unauthenticated_max);
     let http = Http::new(limits, TaskTracker::new());
     let session = Arc::new(session);
-    accept(&listener, &places, &limits, &http.tasks, &shutdown, |stream, address, place| {
+    let serve = |stream, address, place| {
         let (tls, session) = (tls(), Arc::clone(&session));
         connection(stream, address, place, tls, http.clone(), session, shutdown.clone())
-    })
-    .await;
+    };
+    let refuse = |stream, address: SocketAddr| {
+        let (tls, http) = (tls(), http.clone());
+        async move { refuse(stream, tls, &http, Owner::peer(address.ip())).await }
+    };
+    accept(&listener, &places, &limits, &http.tasks, &shutdown, serve, refuse).await;
     drop(listener);
     http.tasks.close();
     http.tasks.wait().await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -16,11 +16,15 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::client::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use nephele_listen::{BodyError, Http, Limits, Peer, Protocol, RequestBody, Session, serve, session_of};
+use nephele_listen::{
+    BodyError, Http, Limits, Peer, Protocol, REFUSALS_MAX, RequestBody, Session, serve, session_of,
+};
+use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -250,7 +254,7 @@ fn start(limits: Limits) -> Served {
 async fn ask(stream: &mut TcpStream) -> Option<StatusCode> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
     let mut text = Vec::new();
-    while !text.ends_with(b"0 bytes") {
+    while !text.ends_with(b"0 bytes") && !text.ends_with(b"later.\n") {
         let read = stream.read_buf(&mut text).await.ok()?;
         if read == 0 {
             return None;
@@ -295,19 +299,72 @@ async fn connections_are_refused_only_when_every_place_is_an_authenticated_ones(
     served.known.lock().push(socket.local_addr().expect("bound"));
     let mut known = within(socket.connect(served.address)).await.expect("accepted");
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
-    let mut newcomer = within(TcpStream::connect(served.address)).await.expect("accepted");
-    assert_eq!(within(ask(&mut newcomer)).await, None);
+    // More than are answered at a time. Each hears it, also those that sent nothing for a while.
+    let mut newcomers = Vec::new();
+    for _ in 0..3 * REFUSALS_MAX {
+        newcomers.push(within(TcpStream::connect(served.address)).await.expect("accepted"));
+    }
+    for newcomer in &mut newcomers {
+        let mut answer = String::new();
+        let asked = async {
+            newcomer.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody").await?;
+            newcomer.read_to_string(&mut answer).await
+        };
+        within(asked).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+    }
+    assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
     drop(known);
     let again = async {
         loop {
             let mut newcomer = TcpStream::connect(served.address).await.expect("accepted");
-            if ask(&mut newcomer).await.is_some() {
+            if ask(&mut newcomer).await == Some(StatusCode::OK) {
                 return;
             }
         }
     };
     within(again).await;
     served.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_connection_of_tls_without_a_place_hears_it_in_http2_too() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
+    let mut config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key.into()))
+        .expect("they fit");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let limits = Limits { connections_max: 0, unauthenticated_max: 0, ..Limits::default() };
+    let session = |_: Peer<'_>| Session::unauthenticated(service_fn(answer));
+    let shutdown = CancellationToken::new();
+    let server =
+        tokio::spawn(serve(listener, move || Some(acceptor.clone()), limits, session, shutdown.clone()));
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let mut config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(address).await.expect("accepted");
+    let name = "localhost".try_into().expect("a name");
+    let stream = within(TlsConnector::from(Arc::new(config)).connect(name, stream)).await.expect("TLS");
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let requests = [(); 3].map(|()| Request::get("http://a/watch").body(Full::<Bytes>::default()));
+    let answers = requests.map(|request| sender.send_request(request.expect("a request")));
+    for answer in futures::future::join_all(answers).await {
+        let answer = answer.expect("an answer");
+        let retry = answer.headers().get(RETRY_AFTER).map(|value| value.as_bytes().to_vec());
+        assert_eq!((answer.status(), retry.as_deref()), (StatusCode::TOO_MANY_REQUESTS, Some(&b"1"[..])));
+    }
+    within(connection).await.expect("no panic").expect("an orderly end");
+    shutdown.cancel();
+    within(server).await.expect("no panic").expect("an orderly end");
 }
 
 #[cfg(target_os = "linux")]

@@ -27,11 +27,11 @@ use tower::ServiceExt as _;
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
 const EVENT_LOG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The limits for clients. A user has a few terminals open. 64 connections need 64 sockets and a few megabytes. Half of
-/// them are reserved for clients with a certificate.
+/// The limits for clients. Suites in Java and Python have a connection for each watch. 512 connections need 512 sockets
+/// and some 20 MiB. Half of them are reserved for clients with a certificate. Further ones are answered with 429.
 const LIMITS: Limits = Limits {
-    connections_max: 64,
-    unauthenticated_max: 32,
+    connections_max: 512,
+    unauthenticated_max: 256,
     // The end of the process waits for this time.
     drain: Duration::from_millis(500),
     ..Limits::DEFAULT
