@@ -62,7 +62,7 @@ async fn proxy(played: Played) -> (u16, tokio::task::JoinHandle<String>) {
                 tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
             }
             Played::HttpRefusing => {
-                client.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await.expect("it waits")
+                client.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await.expect("it waits");
             }
             // Not allowed by the rules of the proxy.
             Played::SocksRefusing => {

@@ -256,7 +256,7 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
 }
 
 #[tokio::test]
-async fn what_would_fail_with_each_port_is_said_and_not_taken_for_a_port_in_use() {
+async fn a_cause_that_each_port_has_is_not_taken_for_a_port_in_use() {
     // An address for examples (RFC 5737), which this machine does not have.
     let config = CloudConfig { bind_address: [192, 0, 2, 1].into(), ..support::config(30_062..=30_069) };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -5,7 +6,6 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,16 +26,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The time between two log lines about refused connections, or about failures to accept one.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many connections without a place are answered at a time, for each listener.
-pub const REFUSALS_MAX: usize = 8;
+/// How many connections without a place are answered at a time, for each listener: with some 20 KiB for a handshake, less
+/// than a megabyte.
+pub const REFUSALS_MAX: usize = 32;
 
 /// How long the answer to a connection without a place may take, with the handshake.
 pub const REFUSAL_TIME: Duration = Duration::from_secs(5);
 
 /// Accepts connections until `stop`, and runs `connection` for each as a task. Each connection takes a place of
 /// `places`. The place cannot be revoked any more once an authenticated connection has pinned it. A connection whose
-/// place is revoked ends at once. For a connection that gets no place `refuse` runs; while [`REFUSALS_MAX`] of them do, no
-/// further connection is accepted.
+/// place is revoked ends at once. For a connection that gets no place `refuse` runs; of more than [`REFUSALS_MAX`], the
+/// oldest ends, so that clients that do not read their answer hold up no other one.
 pub async fn accept<F, R, G, Q>(
     listener: &TcpListener,
     places: &Budget,
@@ -50,7 +51,8 @@ pub async fn accept<F, R, G, Q>(
     G: Fn(TcpStream, SocketAddr) -> Q,
     Q: Future<Output = ()> + Send + 'static,
 {
-    let refusing = Arc::new(Semaphore::new(REFUSALS_MAX));
+    // A refusal that is over has cancelled its token itself.
+    let mut refusing = VecDeque::<CancellationToken>::new();
     let (mut refusals, mut failures) = (Refusals::default(), Failures::default());
     loop {
         let (stream, peer) = match stop.run_until_cancelled(listener.accept()).await {
@@ -68,13 +70,18 @@ pub async fn accept<F, R, G, Q>(
         };
         let Some(place) = places.share(Owner::peer(peer.ip()), usize::MAX).take(1).map(Arc::new) else {
             refusals.count(limits.connections_max);
-            let waiting = stop.run_until_cancelled(Arc::clone(&refusing).acquire_owned()).await;
-            let Some(turn) = waiting else { return };
+            refusing.retain(|refusal| !refusal.is_cancelled());
+            if refusing.len() >= REFUSALS_MAX
+                && let Some(oldest) = refusing.pop_front()
+            {
+                oldest.cancel();
+            }
             set_options(&stream, limits);
-            let (answer, stop) = (Box::pin(timeout(REFUSAL_TIME, refuse(stream, peer))), stop.clone());
+            let (answer, over) = (Box::pin(timeout(REFUSAL_TIME, refuse(stream, peer))), stop.child_token());
+            refusing.push_back(over.clone());
             tasks.spawn(timed("refusal", async move {
-                let _ = stop.run_until_cancelled(answer).await;
-                drop(turn);
+                let _ = over.run_until_cancelled(answer).await;
+                over.cancel();
             }));
             continue;
         };

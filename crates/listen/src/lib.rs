@@ -10,7 +10,7 @@
 //!
 //! | What a client holds | What bounds it |
 //! |---|---|
-//! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`]. Beyond that, [`REFUSALS_MAX`] at a time hear within [`REFUSAL_TIME`] that there are too many, and further ones wait in the queue of the system |
+//! | a connection | [`Limits::connections_max`]; before it has authenticated, [`Limits::unauthenticated_max`]. Beyond that, [`REFUSALS_MAX`] at a time hear within [`REFUSAL_TIME`] that there are too many; a further one takes the turn of the oldest |
 //! | a handshake | [`Limits::handshake`]; of one address, one is worked on at a time |
 //! | a connection without a request, or with half the head of one | [`Limits::idle`] |
 //! | the body of a request | [`Limits::body`] for its arrival; the service has to bound its size. To keep the connection, up to 256 KiB of a body that the service does not read are read; if it is longer, the response says that the connection closes |

@@ -299,12 +299,12 @@ async fn connections_are_refused_only_when_every_place_is_an_authenticated_ones(
     served.known.lock().push(socket.local_addr().expect("bound"));
     let mut known = within(socket.connect(served.address)).await.expect("accepted");
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
-    // More than are answered at a time. Each hears it, also those that sent nothing for a while.
+    // More than are answered at a time, and none asks. The latest ones still hear it, without waiting for others.
     let mut newcomers = Vec::new();
     for _ in 0..3 * REFUSALS_MAX {
         newcomers.push(within(TcpStream::connect(served.address)).await.expect("accepted"));
     }
-    for newcomer in &mut newcomers {
+    for newcomer in newcomers.iter_mut().rev().take(REFUSALS_MAX) {
         let mut answer = String::new();
         let asked = async {
             newcomer.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody").await?;

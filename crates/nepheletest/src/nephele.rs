@@ -12,7 +12,7 @@ use std::{
 
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{Kubeconfig, KubeconfigError},
 };
 use tokio::{sync::oneshot, time::timeout};
 

@@ -176,7 +176,7 @@ mod tests {
 
     use jiff::Timestamp;
     use nephele_apiserver::DeleteOptions;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::tests::{cluster_following, control_plane, driver};
     use super::*;
