@@ -14,6 +14,7 @@ use kube::client::ConfigExt as _;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, ServiceExt as _};
 
+use crate::connections::Patience;
 use crate::proxy::{Proxy, Scheme};
 use crate::server::Server;
 use crate::trust::trust_own;
@@ -41,11 +42,18 @@ enum Way {
     Socks(SocksV5<HttpConnector>),
 }
 
+/// Connectors with TLS, where the server has `https`.
+pub(crate) struct WithTls {
+    /// Agrees on HTTP/2 where the server speaks it.
+    pub(crate) any_version: HttpsConnector<Connector>,
+    pub(crate) http1: HttpsConnector<Connector>,
+}
+
 /// Connects with TLS, where the server has `https`.
 ///
 /// # Errors
 /// When the certificates of the configuration cannot be used.
-pub(crate) fn with_tls(server: &Server) -> kube::Result<HttpsConnector<Connector>> {
+pub(crate) fn with_tls(server: &Server, patience: Patience) -> kube::Result<WithTls> {
     let config = &server.config;
     let mut tls = config.rustls_client_config()?;
     // The authorities of a pod are read again when their file changes, and are never those of a person.
@@ -58,6 +66,12 @@ pub(crate) fn with_tls(server: &Server) -> kube::Result<HttpsConnector<Connector
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
+    // For what HTTP cannot ask: the kernel of a machine that is gone answers no probe and acknowledges no data.
+    tcp.set_keepalive(Some(patience.pong_within));
+    tcp.set_keepalive_interval(Some(patience.pong_within / 3));
+    tcp.set_keepalive_retries(Some(6));
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    tcp.set_tcp_user_timeout(Some(patience.answer));
     let way = match &server.proxy {
         None => Way::Direct(tcp),
         Some(proxy) => match proxy.scheme {
@@ -70,12 +84,17 @@ pub(crate) fn with_tls(server: &Server) -> kube::Result<HttpsConnector<Connector
             Scheme::Socks => Way::Socks(socks(proxy, tcp)),
         },
     };
-    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
-        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
-    }
-    Ok(builder.enable_http1().wrap_connector(Connector { way, proxy: server.proxy.clone() }))
+    let connector = Connector { way, proxy: server.proxy.clone() };
+    let builder = |tls| -> kube::Result<_> {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let Some(name) = config.tls_server_name.clone() else { return Ok(builder) };
+        let name = name.try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
+        Ok(builder.with_server_name_resolver(FixedServerNameResolver::new(name)))
+    };
+    Ok(WithTls {
+        any_version: builder(tls.clone())?.enable_all_versions().wrap_connector(connector.clone()),
+        http1: builder(tls)?.enable_http1().wrap_connector(connector),
+    })
 }
 
 fn tunnel<C>(proxy: &Proxy, connector: C) -> Tunnel<C> {

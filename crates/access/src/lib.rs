@@ -13,7 +13,7 @@ mod proxy;
 mod server;
 mod trust;
 
-pub use connections::{Connections, IDLE};
+pub use connections::Connections;
 pub use kubeconfig::{ReadError, read_file, read_usual, usual_files};
 pub use proxy::{Environment, Origin, Proxy, ProxyError, proxy_of};
 pub use server::{Server, ServerError, config_without_proxy};

@@ -5,7 +5,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, config::InClusterError};
 
-use crate::connections::{self, Connections, IDLE};
+use crate::connections::{self, Connections, Patience};
 use crate::proxy::{Environment, Proxy, ProxyError, proxy_of};
 
 /// Why a server of a kubeconfig cannot be used.
@@ -73,7 +73,7 @@ impl Server {
     /// # Errors
     /// When the credentials or certificates cannot be used.
     pub fn builder(&self) -> kube::Result<ClientBuilder<Connections>> {
-        connections::builder(self, IDLE)
+        connections::builder(self, Patience::USUAL)
     }
 }
 

@@ -107,7 +107,7 @@ impl Management {
     pub(crate) fn client(&self) -> Client {
         let address = self.address;
         let config = kube::Config::new(format!("http://{address}").parse().expect("an address"));
-        Client::try_from(config).expect("a client")
+        nephele_access::Server::direct(config).client().expect("a client")
     }
 
     /// Creates a namespace.

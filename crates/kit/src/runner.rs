@@ -15,7 +15,7 @@ use kube::{
 };
 use nephele_poll_time::timed;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
@@ -45,6 +45,26 @@ pub enum RunError {
     /// A cache that the controller reads never became ready.
     #[error("controller {0} lost a cache before it was ready")]
     CacheLost(&'static str),
+}
+
+/// How long a reconcile may take. kube-runtime reconciles an object again only after its last reconcile has ended, so one
+/// that waits for ever would leave its object alone until the next start. The clients give up a request after 45 s of
+/// silence, and a reconcile has a dozen of them.
+const RECONCILE_MAX: Duration = Duration::from_secs(600);
+
+/// A reconcile that did not end.
+#[derive(Debug, thiserror::Error)]
+#[error("the reconcile did not end within {0:?}")]
+struct TooLong(Duration);
+
+impl ReconcileError for TooLong {
+    fn category(&self) -> &'static str {
+        "timeout"
+    }
+
+    fn retry(&self) -> Retry {
+        Retry::BackOff
+    }
 }
 
 /// One controller: watches objects of the kind `K` and calls a reconcile function for each change.
@@ -366,10 +386,13 @@ where
         async move {
             let running = (self.metrics.running(), self.queue.start(&key), in_flight);
             let started = Instant::now();
-            let result =
-                AssertUnwindSafe(async { (self.reconcile)(Arc::clone(&object)).await }).catch_unwind().await;
+            let reconcile = AssertUnwindSafe(async { (self.reconcile)(Arc::clone(&object)).await });
+            let result = timeout(RECONCILE_MAX, reconcile.catch_unwind()).await;
             let took = started.elapsed();
             drop(running);
+            let Ok(result) = result else {
+                return self.failed(&*object, &key, &TooLong(RECONCILE_MAX), took);
+            };
             match result {
                 Ok(Ok(outcome)) => {
                     self.failures.forget(&key);

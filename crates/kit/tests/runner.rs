@@ -191,6 +191,26 @@ async fn an_expected_wait_is_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reconcile_that_does_not_end_is_given_up_and_tried_again() {
+    let mut world = World::new(&["a"]);
+    let (attempt, mut attempts) = mpsc::unbounded_channel();
+    let reconcile = move |_| {
+        attempt.send(()).expect("the test listens");
+        std::future::pending::<Result<Outcome, Refused>>()
+    };
+    tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
+    for _ in 0..2 {
+        attempts.recv().await.expect("an attempt");
+    }
+    let event = world.published.recv().await.expect("an Event");
+    assert_eq!(event["note"], "the reconcile did not end within 600s");
+    assert_eq!(
+        world.metric("nephele_reconcile_errors_total"),
+        [r#"nephele_reconcile_errors_total{category="timeout",controller="configmap"} 1"#]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_is_caught_counted_and_tried_again() {
     let mut world = World::new(&["a"]);
     let attempts = Arc::new(AtomicUsize::new(0));
