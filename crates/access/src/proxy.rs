@@ -188,7 +188,8 @@ mod tests {
     fn the_environment_decides_as_for_client_go() {
         let proxy = ("HTTPS_PROXY", "http://proxy.example:3128");
         let by_variable = "http://proxy.example:3128 (the variable HTTPS_PROXY)";
-        let rows: [(&str, &[(&str, &str)], &str); 20] = [
+        type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let rows: [Row<'_>; 20] = [
             ("https://api.example", &[], "none"),
             ("https://api.example:6443", &[proxy], by_variable),
             ("https://127.0.0.1:6443", &[proxy], "none"),
