@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use nephele_engine::SimTime;
 use sha2::{Digest as _, Sha256};
@@ -77,8 +77,11 @@ impl Allocations {
         }
         if allocation.addresses.is_empty() {
             let address = |kind: &str, address: String| MachineAddress { kind: kind.to_owned(), address };
-            allocation.addresses =
-                vec![address("InternalIP", self.pick_address(id)), address("Hostname", id.name.clone())];
+            let internal = families(networks).into_iter().map(|is_ipv6| {
+                let picked = if is_ipv6 { self.pick_ipv6_address(id) } else { self.pick_address(id) };
+                address("InternalIP", picked)
+            });
+            allocation.addresses = internal.chain([address("Hostname", id.name.clone())]).collect();
         }
         if allocation.pod_cidrs.is_empty() {
             allocation.pod_cidrs = reserved.pod_cidrs;
@@ -157,6 +160,20 @@ impl Allocations {
             .expect("a cluster has fewer machines than 10.0.0.0/8 has addresses")
     }
 
+    /// An address in fd00:a::/64, chosen in the same way.
+    fn pick_ipv6_address(&self, id: &MachineId) -> String {
+        let digest = Sha256::digest(id.to_string().as_bytes());
+        let start = u64::from_be_bytes(std::array::from_fn(|index| digest[8 + index]));
+        let candidate = |offset: u64| {
+            let host = start.wrapping_add(offset);
+            Ipv6Addr::from(0xfd00_000a_u128 << 96 | u128::from(host)).to_string()
+        };
+        (0..=u64::MAX)
+            .map(candidate)
+            .find(|address| self.addresses.is_free(address))
+            .expect("a cluster has fewer machines than fd00:a::/64 has addresses")
+    }
+
     /// The part of a pod network for a machine's Node, chosen in the same way. None if the network cannot be split into
     /// parts or all parts are taken.
     fn pick_pod_cidr(&self, id: &MachineId, network: &str) -> Option<String> {
@@ -176,6 +193,18 @@ impl Allocations {
         let in_place = taken.zip(0..).take_while(|(ordinal, place)| ordinal == place).count();
         u32::try_from(in_place).unwrap_or(u32::MAX)
     }
+}
+
+/// The families of a cluster's networks in their order, whether each is IPv6. A cluster without networks has IPv4.
+fn families(networks: &[String]) -> Vec<bool> {
+    let mut families = Vec::new();
+    for network in networks {
+        let is_ipv6 = network.contains(':');
+        if !families.contains(&is_ipv6) {
+            families.push(is_ipv6);
+        }
+    }
+    if families.is_empty() { vec![false] } else { families }
 }
 
 #[cfg(test)]
@@ -211,6 +240,22 @@ mod tests {
         let networks = ["192.168.7.0/24".to_owned(), "fd00::/64".to_owned()];
         let allocation = Allocations::default().allocate(&id("m"), &networks, of_set(""));
         assert_eq!(allocation.pod_cidrs, ["192.168.7.0/24", "fd00::/64"]);
+    }
+
+    #[test]
+    fn a_machine_has_an_address_of_each_family_of_its_cluster_in_order() {
+        let kinds = |networks: &[&str]| {
+            let networks: Vec<_> = networks.iter().map(|&network| network.to_owned()).collect();
+            let mut allocations = Allocations::default();
+            let [one, other] = ["m", "n"].map(|name| allocations.allocate(&id(name), &networks, of_set("")));
+            let both: BTreeSet<_> = one.ip_addresses().chain(other.ip_addresses()).collect();
+            assert_eq!(both.len(), one.ip_addresses().count() + other.ip_addresses().count());
+            one.ip_addresses().map(|address| address.starts_with("fd00:a::")).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&[]), [false]);
+        assert_eq!(kinds(&["192.168.0.0/16"]), [false]);
+        assert_eq!(kinds(&["fd00:1::/48"]), [true]);
+        assert_eq!(kinds(&["fd00:1::/48", "192.168.0.0/16", "fd00:2::/48"]), [true, false]);
     }
 
     #[test]

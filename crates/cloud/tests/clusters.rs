@@ -277,6 +277,23 @@ async fn a_cause_that_each_port_has_is_not_taken_for_a_port_in_use() {
 }
 
 #[tokio::test]
+async fn all_addresses_are_those_of_ipv6_and_ipv4() {
+    let all = std::net::Ipv6Addr::UNSPECIFIED.into();
+    let config = CloudConfig { bind_address: all, ..support::config(30_070..=30_070) };
+    let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
+    let driver = tokio::spawn(driver);
+    cloud.reserve_endpoints([]);
+    cloud.ensure_cluster(cluster("first")).unwrap();
+    // A machine may have no IPv6.
+    let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    for (host, answers) in [("127.0.0.1", true), ("::1", has_ipv6)] {
+        assert_eq!(tokio::net::TcpStream::connect((host, 30_070)).await.is_ok(), answers, "{host}");
+    }
+    cloud.shutdown().await;
+    driver.await.unwrap();
+}
+
+#[tokio::test]
 async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     let world = World::start(30_060..=30_060);
     let (id, endpoint) = world.cluster("first", &ECDSA);

@@ -163,8 +163,8 @@ pub struct Options {
     /// IP address or DNS name of all workload cluster endpoints [default: the environment's POD_IP, else 127.0.0.1]
     #[arg(long, env = "NEPHELE_ADVERTISE_HOST", value_name = "HOST", help_heading = CLOUD)]
     pub advertise_host: Option<String>,
-    /// Address on which the workload API servers listen.
-    #[arg(long, env = "NEPHELE_BIND_ADDRESS", value_name = "IP", default_value = "0.0.0.0", help_heading = CLOUD)]
+    /// Address on which the workload API servers listen. `::` is all of IPv6 and IPv4.
+    #[arg(long, env = "NEPHELE_BIND_ADDRESS", value_name = "IP", default_value = "::", help_heading = CLOUD)]
     pub bind_address: String,
     /// Ports of the workload API servers, one per cluster.
     #[arg(long, env = "NEPHELE_WORKLOAD_PORTS", value_name = "FIRST-LAST", default_value = "20000-29999",

@@ -39,7 +39,7 @@ struct Table {
     beginning: &'static str,
 }
 
-const TABLES: [Table; 2] = [
+const TABLES: [Table; 3] = [
     Table {
         rows: "e2e/contract/rows.yaml",
         page: "e2e/CONTRACT.md",
@@ -61,6 +61,16 @@ a part of it.
 Every case of the unit tests of Cluster API 1.14 for its Runtime SDK, what these leave untested, and what is better here.
 A case **holds** when tests show it that would fail if it did not; CI checks that they ran and passed. A case that **does
 not apply** says why: it is of the controllers that call, or of what compilers see to here.
+",
+    },
+    Table {
+        rows: "e2e/reports.yaml",
+        page: "docs/src/reports.md",
+        beginning: "\
+# Reports from users of similar tools
+
+What users reported about other tools for clusters, told in the kinds of Nephele. A row **holds** when tests show it that
+would fail if it did not; CI checks that they ran and passed. A row that is **open** breaks here, too, and says how.
 ",
     },
 ];
