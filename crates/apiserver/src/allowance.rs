@@ -230,6 +230,12 @@ pub(crate) fn is_too_dense(bytes: &[u8]) -> bool {
     bytes.len() > LARGE_BYTES && parsed_size(bytes, Parse::Values) > PARSED_BYTES_MAX
 }
 
+/// Whether the parse of all these stored objects together would take too much.
+pub(crate) fn are_too_dense<'a>(objects: impl Iterator<Item = &'a [u8]>) -> bool {
+    let sizes = objects.map(|bytes| parsed_size(bytes, Parse::Values));
+    sizes.fold(0_usize, usize::saturating_add) > PARSED_BYTES_MAX
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;

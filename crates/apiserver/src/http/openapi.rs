@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::field_manager::APPLY;
 use super::status::json_response;
+use crate::allowance::are_too_dense;
 use crate::protobuf::open_api;
 use crate::registry::ResourceType;
 use crate::store::{Store, definition_key};
@@ -68,7 +69,8 @@ fn group_versions(store: &Store) -> BTreeMap<String, Kinds> {
     paths
 }
 
-/// How many bytes of definitions a document describes at most. The schemas of all of Cluster API have fewer.
+/// How many bytes of definitions a document describes at most. The schemas of all of Cluster API have fewer. Their parse is
+/// bounded like that of a body.
 const DEFINITIONS_MAX: usize = 4 * 1024 * 1024;
 
 fn schemas(store: &Store, version: &str, kinds: &Kinds) -> Map<String, Value> {
@@ -78,7 +80,8 @@ fn schemas(store: &Store, version: &str, kinds: &Kinds) -> Map<String, Value> {
     let names = custom.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
     let definitions: Vec<_> = names.map(|name| store.get(&definition_key(&name))).collect();
     let bytes: usize = definitions.iter().flatten().map(|definition| definition.bytes.len()).sum();
-    if custom.is_empty() || bytes > DEFINITIONS_MAX {
+    let stored = definitions.iter().flatten().map(|definition| &*definition.bytes);
+    if custom.is_empty() || bytes > DEFINITIONS_MAX || are_too_dense(stored) {
         return schemas;
     }
     schemas.extend(open_api::metadata());

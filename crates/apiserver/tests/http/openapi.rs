@@ -57,6 +57,23 @@ async fn a_document_describes_a_bounded_number_of_bytes() {
 }
 
 #[tokio::test]
+async fn a_document_describes_no_definitions_whose_parse_takes_too_much() {
+    let server = server();
+    // Each property takes some 20 times the memory of its 8 bytes of text.
+    let dense: serde_json::Map<_, _> = (0..70_000).map(|index| (format!("{index}"), json!({}))).collect();
+    for plural in ["things", "others"] {
+        let mut definition = definition("");
+        definition["metadata"]["name"] = format!("{plural}.x.io").into();
+        definition["spec"]["names"] = json!({"plural": plural, "kind": plural});
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!(dense);
+        post(&server, DEFINITIONS, definition).await;
+    }
+    let (code, document) = get(&server, "/openapi/v3/apis/x.io/v1").await;
+    let described = document["components"]["schemas"].as_object().unwrap().len();
+    assert_eq!((code, described), (200, 0));
+}
+
+#[tokio::test]
 async fn all_references_of_a_document_lead_somewhere() {
     let server = server();
     post(&server, DEFINITIONS, definition("Its color.")).await;
