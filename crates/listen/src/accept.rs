@@ -26,9 +26,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The time between two log lines about refused connections, or about failures to accept one.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many connections without a place are answered at a time, for each listener: with some 20 KiB for a handshake, less
-/// than a megabyte.
-pub const REFUSALS_MAX: usize = 32;
+/// How many connections without a place are answered at a time, for each listener: with some 20 KiB for a handshake, a third
+/// of a megabyte.
+pub const REFUSALS_MAX: usize = 16;
 
 /// How long the answer to a connection without a place may take, with the handshake.
 pub const REFUSAL_TIME: Duration = Duration::from_secs(5);
