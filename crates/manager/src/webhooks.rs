@@ -35,7 +35,7 @@ const INFRASTRUCTURE: Surroundings = Surroundings {
     secret: "nephele-webhook-certificate",
     definitions: infrastructure::crds,
     validating: &["nephele-validating-webhook-configuration"],
-    mutating: &[],
+    mutating: &["nephele-mutating-webhook-configuration"],
 };
 
 /// Names of objects in `config/webhook`.
@@ -180,7 +180,7 @@ mod tests {
     use http::Request;
     use kube::client::Body;
     use nephele_api::ipam::PoolKind;
-    use nephele_infra::admission::{TemplateKind, cluster_path};
+    use nephele_infra::admission::{TemplateKind, cluster_path, filled_in_paths};
     use nephele_ipam_controller::webhook::path;
     use nephele_testkit::{CUT, ManagementApi, hostile_texts, texts_of, with_text};
     use parking_lot::Mutex;
@@ -228,9 +228,14 @@ mod tests {
         assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
         let definitions = keeping.targets.definitions.join("\n      - ");
         assert!(role.contains(&format!("resourceNames:\n      - {definitions}\n    verbs")), "{definitions}");
-        let [name] = keeping.targets.validating.as_slice() else { panic!("{:?}", keeping.targets) };
-        assert!(file!("webhook-infrastructure/validating.yaml").contains(&format!("\n  name: {name}\n")));
-        assert!(role.contains(&format!("resourceNames: [{name}]")), "{name}");
+        for (names, text) in [
+            (&keeping.targets.validating, file!("webhook-infrastructure/validating.yaml")),
+            (&keeping.targets.mutating, file!("webhook-infrastructure/mutating.yaml")),
+        ] {
+            let [name] = names.as_slice() else { panic!("{:?}", keeping.targets) };
+            assert!(text.contains(&format!("\n  name: {name}\n")), "{name}");
+            assert!(role.contains(&format!("resourceNames: [{name}]")), "{name}");
+        }
         let service = file!("webhook-infrastructure/service.yaml");
         assert!(service.contains(&format!("\n  name: {}\n", INFRASTRUCTURE.service)));
         assert_eq!(keeping.dns_names[0], format!("{}.nephele-system.svc", INFRASTRUCTURE.service));
@@ -268,6 +273,8 @@ mod tests {
         let mut infrastructure = vec![cluster_path()];
         infrastructure.extend(TemplateKind::ALL.map(TemplateKind::path));
         assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), infrastructure);
+        let filled_in: Vec<_> = filled_in_paths().map(|(path, _)| path).collect();
+        assert_eq!(paths(file!("webhook-infrastructure/mutating.yaml")), filled_in);
         assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();

@@ -105,6 +105,13 @@ pub(crate) enum Body {
     Text(String),
 }
 
+/// The answer with what `handler` changes in an object.
+fn changed(handler: impl Fn(Option<&Value>, &mut Value), old: Option<&Value>, object: &Value) -> Answer {
+    let mut changed = object.clone();
+    handler(old, &mut changed);
+    Answer::Changed { patch: json_patch::diff(object, &changed) }
+}
+
 impl Webhook {
     /// No handlers.
     #[must_use]
@@ -139,22 +146,20 @@ impl Webhook {
         })
     }
 
-    /// Lets `handler` change an object that is being created or updated. Deletions are allowed without a call.
+    /// Lets `handler` change an object that is being created or updated; it also gets the object before an update.
+    /// Deletions are allowed without a call.
     ///
     /// # Panics
     /// When the path already has a handler.
     #[must_use]
     pub fn mutate<F>(self, path: impl Into<String>, handler: F) -> Self
     where
-        F: Fn(&mut Value) + Send + Sync + 'static,
+        F: Fn(Option<&Value>, &mut Value) + Send + Sync + 'static,
     {
         self.admission(&path.into(), move |review| {
             ready(match review.into_request::<Value>().map(|request| request.change) {
-                Ok(Change::Create(object) | Change::Update { new: object, .. }) => {
-                    let mut changed = object.clone();
-                    handler(&mut changed);
-                    Answer::Changed { patch: json_patch::diff(&object, &changed) }
-                }
+                Ok(Change::Create(object)) => changed(&handler, None, &object),
+                Ok(Change::Update { old, new }) => changed(&handler, Some(&old), &new),
                 Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
                 Err(denial) => Answer::Denied(denial),
             })

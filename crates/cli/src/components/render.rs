@@ -64,6 +64,7 @@ const INFRASTRUCTURE: Files = Files {
         include_str!("../../../../config/webhook-infrastructure/service.yaml"),
         include_str!("../../../../config/manager/workload_service.yaml"),
         include_str!("../../../../config/manager/manager.yaml"),
+        include_str!("../../../../config/webhook-infrastructure/mutating.yaml"),
         include_str!("../../../../config/webhook-infrastructure/validating.yaml"),
     ],
 };

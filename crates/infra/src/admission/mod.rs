@@ -1,4 +1,5 @@
-//! Admission of updates of templates, and of externally managed clusters ([`external`]).
+//! Admission of updates: of templates, of externally managed clusters ([`external`]), and of what leaves out something
+//! that the provider has filled in ([`filled_in`]).
 //!
 //! The spec of a template cannot change. Otherwise existing machines would differ from their template without being
 //! replaced, and Cluster API would not notice: it compares the names of templates, and replaces machines when another
@@ -14,6 +15,7 @@
 
 mod difference;
 mod external;
+mod filled_in;
 
 use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
 use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
@@ -21,6 +23,7 @@ use serde_json::Value;
 
 use self::difference::changed_fields;
 pub use self::external::cluster_path;
+pub use self::filled_in::paths as filled_in_paths;
 
 /// The annotation on a dry run of the topology controller.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
@@ -70,6 +73,13 @@ pub fn register(webhook: Webhook) -> Webhook {
     let webhook = webhook.validate::<Value, _, _>(cluster_path(), |request| {
         let decision = external::decide(&request);
         async move { decision.map(|()| Vec::new()) }
+    });
+    let webhook = filled_in_paths().fold(webhook, |webhook, (path, fields)| {
+        webhook.mutate(path, move |old, new| {
+            if let Some(old) = old {
+                filled_in::keep(fields, old, new);
+            }
+        })
     });
     TemplateKind::ALL.into_iter().fold(webhook, |webhook, kind| {
         webhook.validate::<Value, _, _>(kind.path(), move |request| {

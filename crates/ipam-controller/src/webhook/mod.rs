@@ -49,7 +49,7 @@ pub fn register(webhook: Webhook, client: &Client) -> Webhook {
     let webhook =
         validated::<GlobalInClusterPrefixPool>(webhook, client, PoolKind::GlobalInClusterPrefixPool);
     let webhook = PoolKind::ALL.into_iter().fold(webhook, |webhook, kind| {
-        webhook.mutate(path("mutate", kind), move |pool| {
+        webhook.mutate(path("mutate", kind), move |_, pool| {
             if kind.has_prefixes() {
                 fill_in_length(pool);
             }

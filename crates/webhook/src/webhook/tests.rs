@@ -32,7 +32,7 @@ fn webhook() -> Webhook {
             Change::Delete(widget) if widget.size == 8 => std::future::pending().await,
             _ => Ok(Vec::new()),
         })
-        .mutate("/mutate", |widget| {
+        .mutate("/mutate", |_, widget| {
             if widget["size"] == 0 {
                 widget["size"] = 64.into();
             }
@@ -253,7 +253,7 @@ fn a_group_has_one_conversion() {
 #[test]
 #[should_panic(expected = "two handlers for /mutate")]
 fn a_path_has_one_handler() {
-    let _ = Webhook::new().mutate("/mutate", |_| {}).mutate("/mutate", |_| {});
+    let _ = Webhook::new().mutate("/mutate", |_, _| {}).mutate("/mutate", |_, _| {});
 }
 
 #[test]
