@@ -78,7 +78,7 @@ impl Asker {
         }
     }
 
-    async fn object(&self, kind: &Kind) -> anyhow::Result<Value> {
+    pub(crate) async fn object(&self, kind: &Kind) -> anyhow::Result<Value> {
         let request = http::Request::get(self.path(kind, true)).body(Vec::new())?;
         let text =
             self.client.request_text(request).await.with_context(|| format!("failed to get {kind}"))?;
