@@ -879,6 +879,12 @@ fn lease_key(node: &str) -> Key {
     Key::new("coordination.k8s.io", "leases", "kube-node-lease", node)
 }
 
+/// The machine whose kubelet has this name.
+fn of_kubelet<'a>(machines: &'a BTreeMap<String, Machine>, name: &str) -> Option<&'a Machine> {
+    let is_its = |machine: &&Machine| machine.kubelet() == name;
+    machines.get(name).filter(is_its).or_else(|| machines.values().find(is_its))
+}
+
 /// Looks up what listens on a port of a control-plane pod. A machine whose kubelet has another name knows the pods of
 /// that name only.
 fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: CloudClock) -> BehindPort {
@@ -887,10 +893,7 @@ fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: Cl
         let State { machines, credentials, .. } = &mut *state;
         let credentials = credentials.as_mut()?;
         let running = |name: &str, stage: Stage| {
-            let is_its = |machine: &&Machine| machine.kubelet() == name;
-            let by_name = machines.get(name).filter(is_its);
-            let machine = by_name.or_else(|| machines.values().find(is_its));
-            let machine = machine.filter(|machine| machine.runs(stage))?;
+            let machine = of_kubelet(machines, name).filter(|machine| machine.runs(stage))?;
             Some((&machine.spec, machine.reached[&stage], machine.expiry(&clock)))
         };
         let issued = |error: IssueError| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
 
-use super::{Cluster, Machine, State, lease_key, node_key};
+use super::{Cluster, Machine, lease_key, node_key, of_kubelet};
 use crate::identity::Stage;
 use crate::projection::{self, Component, Projected};
 use crate::symptom::Symptom;
@@ -38,12 +38,13 @@ impl Cluster {
     /// Restores what clients deleted or emptied. Runs until the cluster is deleted.
     pub(crate) async fn keep_restored(&self) {
         let mut newest = self.served.store.subscribe();
-        let mut seen = 0;
+        let (mut seen, mut left) = (0, BTreeSet::new());
         loop {
             let version = *newest.borrow_and_update();
-            let missed = self.missed(seen);
+            let mut missed = self.missed(seen);
+            missed.nodes.append(&mut left);
             if missed != Missed::default() {
-                self.restore(&missed, seen);
+                left = self.restore(&missed, seen);
             }
             seen = version;
             let changed = async {
@@ -97,16 +98,21 @@ impl Cluster {
         })
     }
 
-    fn restore(&self, missed: &Missed, since: u64) {
+    /// Returns the Nodes whose kubelets do not run: each looks after its objects when it runs again, which its Node shows.
+    fn restore(&self, missed: &Missed, since: u64) -> BTreeSet<String> {
         if missed.base {
             self.create(projection::base(&self.scope(self.now())).into_iter().map(as_new).collect());
         }
         let state = self.state.lock();
+        let mut left = BTreeSet::new();
         for node in &missed.nodes {
-            if let Some(machine) = of_kubelet(&state, node).filter(|machine| machine.has_kubelet()) {
-                self.restore_node(machine, node, since);
+            match of_kubelet(&state.machines, node) {
+                Some(machine) if machine.has_kubelet() => self.restore_node(machine, node, since),
+                Some(machine) if !machine.stopping => drop(left.insert(node.clone())),
+                Some(_) | None => {}
             }
         }
+        left
     }
 
     /// Restores what the kubelet of a Node looks after. It does nothing for a Node that is gone or is deleted, and looks
@@ -154,12 +160,6 @@ impl Cluster {
         }
         self.create(missing.into_iter().map(as_new).collect());
     }
-}
-
-/// The machine whose kubelet has this name.
-fn of_kubelet<'a>(state: &'a State, name: &str) -> Option<&'a Machine> {
-    let is_its = |machine: &&Machine| machine.kubelet() == name;
-    state.machines.get(name).filter(is_its).or_else(|| state.machines.values().find(is_its))
 }
 
 /// An object that is restored is another one than before: clients that wait until the old one is gone look at the uid.
@@ -231,6 +231,23 @@ mod tests {
         let version = cluster.served.store.resource_version();
         tokio::time::sleep(10 * PAUSE).await;
         assert_eq!(cluster.served.store.resource_version(), version);
+        cluster.served.over.cancel();
+        kept.await.expect("it ends with the cluster");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kubelet_that_runs_again_restores_what_went_meanwhile() {
+        let cluster = running();
+        let keeper = cluster.clone();
+        let kept = tokio::spawn(async move { keeper.keep_restored().await });
+        cluster.on_afflicted("cp", "fault", Some(Symptom::Frozen));
+        tokio::time::sleep(3 * PAUSE).await;
+        keys()[2..].iter().for_each(|key| delete(&cluster, key));
+        tokio::time::sleep(3 * PAUSE).await;
+        assert_eq!(there(&cluster), [true, true, false, false, false]);
+        cluster.on_afflicted("cp", "fault", None);
+        tokio::time::sleep(3 * PAUSE).await;
+        assert_eq!(there(&cluster), [true; 5]);
         cluster.served.over.cancel();
         kept.await.expect("it ends with the cluster");
     }
