@@ -1,5 +1,5 @@
-//! Access to API servers, as `kubectl` has it: which kubeconfig, which proxy leads to a server, and the connections to it. All commands and
-//! the manager build their clients of a management cluster here.
+//! Access to API servers, as `kubectl` has it: which kubeconfig, which proxy leads to a server, and the connections to it.
+//! All commands and the manager build their clients of a management cluster here.
 //!
 //! ```text
 //!  kubeconfig, environment ──▶ Server ──▶ proxy (pure) ──▶ connector ──▶ pool ──▶ kube::Client

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nephele_apiserver::UserInfo;
@@ -28,16 +28,7 @@ const UNREAD_BYTES_MAX: u64 = 16 * 1024;
 /// Opens the listener. The port is free again when the returned socket is dropped. The standard library sets
 /// `SO_REUSEADDR`, so connections in TIME_WAIT do not block the port.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address).or_else(|error| {
-        // IPv6 and IPv4 together, if the machine has IPv6.
-        let is_all = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        if !is_all || error.kind() == io::ErrorKind::AddrInUse {
-            return Err(error);
-        }
-        std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
-    })?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
+    TcpListener::from_std(nephele_listen::bind(address)?)
 }
 
 /// Accepts connections until the cluster is deleted. Then closes the listener and releases its port, in this order.

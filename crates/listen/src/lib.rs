@@ -25,6 +25,7 @@
 //! `nephele-poll-time`.
 
 mod accept;
+mod bind;
 mod body;
 mod handshake;
 mod http;
@@ -38,6 +39,7 @@ mod serve;
 mod turns;
 
 pub use accept::{REFUSAL_TIME, REFUSALS_MAX, accept};
+pub use bind::bind;
 pub use body::{BodyError, RequestBody};
 pub use handshake::{HandshakeError, handshake};
 pub use http::{Http, Protocol};

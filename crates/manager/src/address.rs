@@ -1,6 +1,6 @@
 use std::{
     fmt, io,
-    net::{TcpListener, ToSocketAddrs},
+    net::{Ipv6Addr, TcpListener, ToSocketAddrs},
     str::FromStr,
 };
 
@@ -51,15 +51,10 @@ impl ListenAddress {
 
     /// Opens the listener, in the form that tokio takes.
     pub(crate) fn bind(&self) -> io::Result<TcpListener> {
-        let listener = match &self.host {
-            Some(host) => TcpListener::bind(resolve(host, self.port)?)?,
-            // IPv6 and IPv4 together, if the machine has IPv6.
-            None => {
-                TcpListener::bind(("::", self.port)).or_else(|_| TcpListener::bind(("0.0.0.0", self.port)))?
-            }
-        };
-        listener.set_nonblocking(true)?;
-        Ok(listener)
+        nephele_listen::bind(match &self.host {
+            Some(host) => resolve(host, self.port)?,
+            None => (Ipv6Addr::UNSPECIFIED, self.port).into(),
+        })
     }
 }
 

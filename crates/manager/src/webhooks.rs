@@ -273,8 +273,15 @@ mod tests {
         let mut infrastructure = vec![cluster_path()];
         infrastructure.extend(TemplateKind::ALL.map(TemplateKind::path));
         assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), infrastructure);
-        let filled_in: Vec<_> = filled_in_paths().map(|(path, _)| path).collect();
-        assert_eq!(paths(file!("webhook-infrastructure/mutating.yaml")), filled_in);
+        let (filled_in, fields): (Vec<_>, Vec<_>) = filled_in_paths().unzip();
+        let mutating = file!("webhook-infrastructure/mutating.yaml");
+        assert_eq!(paths(mutating), filled_in);
+        for field in fields.into_iter().flatten() {
+            assert!(
+                mutating.contains(&format!("!has(object.spec.{field})")),
+                "nothing looks whether {field} is there"
+            );
+        }
         assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();

@@ -91,12 +91,7 @@ impl Actor<'_> {
                 self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
             }
             Action::CreateMachine { name, deployment } => {
-                let plan = |name: String| self.plan.deployments.iter().find(|planned| planned.name == name);
-                match deployment.map(plan) {
-                    Some(None) => Ok(()),
-                    None => self.create(&self.machine(&name, None)).await,
-                    Some(deployment) => self.create(&self.machine(&name, deployment)).await,
-                }
+                self.create(&self.machine(&name, deployment.as_deref())).await
             }
             Action::CreateInfrastructureMachine(name) => {
                 let Some(machine) = self.find(&name) else { return Ok(()) };

@@ -88,7 +88,7 @@ async fn read(world: &Quiet, examples: &[Value], is_plain: bool) -> anyhow::Resu
     available(&client).await?;
     let mut tried = 0;
     for example in examples {
-        let is_first = FIRST.contains(&name(example)) && example["spec"]["match"]["zones"].is_null();
+        let is_first = FIRST.contains(&name(example));
         match kind(example) {
             Some("Scenario") if is_plain => scenario(&client, example).await,
             Some("Fault") if !is_plain || is_first => fault::<Fault>(world, example, is_plain).await,
@@ -112,13 +112,7 @@ fn quickstart() -> Value {
 }
 
 fn topology(workers: u32) -> Value {
-    json!({
-        "classRef": { "name": "in-memory" }, "version": "v1.36.3",
-        "controlPlane": { "replicas": 1 },
-        "workers": { "machineDeployments": [
-            { "class": "default-worker", "name": "workers", "replicas": workers },
-        ] },
-    })
+    crate::world::topology(1, "workers", workers)
 }
 
 /// A cluster with everything that an example names.
@@ -220,16 +214,12 @@ async fn scale(world: &Quiet, client: &Client, workers: u32, is_plain: bool) -> 
 
 /// Runs a Scenario to its end.
 async fn scenario(client: &Client, example: &Value) -> anyhow::Result<()> {
-    let mut example = example.clone();
-    // The book and the samples may use a name twice.
-    let name = format!("{}-{}", name(&example), example["spec"]["steps"].as_array().map_or(0, Vec::len));
-    example["metadata"]["name"] = json!(name);
-    create::<Scenario>(client, &example).await?;
+    create::<Scenario>(client, example).await?;
     let scenarios = Api::<Scenario>::namespaced(client.clone(), NAMESPACE);
     let begun = Instant::now();
     loop {
         sleep(LOOK_EVERY).await;
-        let status = scenarios.get(&name).await?.status.unwrap_or_default();
+        let status = scenarios.get(name(example)).await?.status.unwrap_or_default();
         match status.phase.as_str() {
             "Passed" => return Ok(()),
             "Failed" | "Invalid" => {

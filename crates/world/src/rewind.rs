@@ -222,11 +222,7 @@ fn clusters(client: &Client) -> Api<Cluster> {
 type Size = (u32, u32);
 
 fn topology((control_plane, workers): Size) -> Value {
-    json!({
-        "classRef": {"name": "in-memory"}, "version": "v1.36.3",
-        "controlPlane": {"replicas": control_plane},
-        "workers": {"machineDeployments": [{"class": "default-worker", "name": "md-0", "replicas": workers}]},
-    })
+    crate::world::topology(control_plane, "md-0", workers)
 }
 
 async fn create(client: &Client, number: u8, size: Size) -> anyhow::Result<()> {

@@ -875,6 +875,17 @@ pub(crate) fn plan(
     }
 }
 
+/// The topology of a cluster with one MachineDeployment.
+pub(crate) fn topology(control_plane: u32, deployment: &str, workers: u32) -> Value {
+    json!({
+        "classRef": { "name": "in-memory" }, "version": VERSIONS[0],
+        "controlPlane": { "replicas": control_plane },
+        "workers": { "machineDeployments": [
+            { "class": "default-worker", "name": deployment, "replicas": workers },
+        ] },
+    })
+}
+
 /// The label of the objects of a namespace, which a watch filter selects.
 pub(crate) fn watch_label(namespace: &str) -> BTreeMap<String, String> {
     [(WATCH_FILTER_LABEL.to_owned(), namespace.to_owned())].into()

@@ -27,26 +27,26 @@ pub(crate) fn schemas<'a>(kinds: impl Iterator<Item = (&'a str, &'a str, &'a str
             json!([{"group": group, "version": version, "kind": kind}]);
         schemas.insert(message.map_or(kind, |message| message.name).to_owned(), schema);
     }
+    add_all(wanted, &mut schemas);
+    schemas
+}
+
+/// The schemas of the metadata of objects.
+pub(crate) fn metadata() -> Map<String, Value> {
+    let mut schemas = Map::new();
+    let field = index("", "ConfigMap").and_then(|message| at(message).named("metadata"));
+    add_all(field.and_then(Field::message_index).into_iter().collect(), &mut schemas);
+    schemas
+}
+
+/// Adds the schemas of messages, and of all that they refer to.
+fn add_all(mut wanted: BTreeSet<usize>, schemas: &mut Map<String, Value>) {
     while let Some(message) = wanted.pop_first() {
         if !schemas.contains_key(at(message).name) {
             let schema = of_message(at(message), &mut wanted);
             schemas.insert(at(message).name.to_owned(), schema);
         }
     }
-    schemas
-}
-
-/// The schemas of the metadata of objects.
-pub(crate) fn metadata() -> Map<String, Value> {
-    let mut wanted = BTreeSet::new();
-    let mut schemas = Map::new();
-    let field = index("", "ConfigMap").and_then(|message| at(message).named("metadata"));
-    wanted.extend(field.and_then(Field::message_index));
-    while let Some(message) = wanted.pop_first() {
-        let schema = of_message(at(message), &mut wanted);
-        schemas.insert(at(message).name.to_owned(), schema);
-    }
-    schemas
 }
 
 /// The schema of a message. Messages that it refers to are added to `wanted`.

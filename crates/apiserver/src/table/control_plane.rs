@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::age;
 use super::column::{Column, Row};
-use super::format::{count, items, text, text_or};
+use super::format::{condition, count, text, text_or};
 
 pub(super) const API_SERVICE: &[Column] = &[
     Column::NAME,
@@ -13,7 +13,7 @@ pub(super) const API_SERVICE: &[Column] = &[
         service => format!("{}/{}", text(&service["namespace"]), text(&service["name"])).into(),
     }),
     Column::text("Available", |row| {
-        let Some(available) = condition(row, "Available") else { return "Unknown".into() };
+        let Some(available) = condition(row.object, "Available") else { return "Unknown".into() };
         match (text(&available["status"]), text(&available["reason"])) {
             (status, reason) if status == "True" || reason.is_empty() => status.into(),
             (status, reason) => format!("{status} ({reason})").into(),
@@ -32,12 +32,12 @@ pub(super) const CERTIFICATE_SIGNING_REQUEST: &[Column] = &[
         Some(seconds) => age::human(seconds).into(),
     }),
     Column::text("Condition", |row| {
-        let decided = match (condition(row, "Denied"), condition(row, "Approved")) {
+        let decided = match (condition(row.object, "Denied"), condition(row.object, "Approved")) {
             (Some(_), _) => "Denied",
             (None, Some(_)) => "Approved",
             (None, None) => "Pending",
         };
-        let failed = condition(row, "Failed").map_or("", |_| ",Failed");
+        let failed = condition(row.object, "Failed").map_or("", |_| ",Failed");
         let issued = if text(row.status("certificate")).is_empty() { "" } else { ",Issued" };
         format!("{decided}{failed}{issued}").into()
     }),
@@ -61,7 +61,8 @@ pub(super) const FLOW_SCHEMA: &[Column] = &[
     Column::text("DistinguisherMethod", |row| text_or(&row.spec("distinguisherMethod")["type"], "<none>")),
     Column::AGE,
     Column::text("MissingPL", |row| {
-        condition(row, "Dangling").map_or_else(|| "?".into(), |dangling| text_or(&dangling["status"], ""))
+        condition(row.object, "Dangling")
+            .map_or_else(|| "?".into(), |dangling| text_or(&dangling["status"], ""))
     }),
 ];
 
@@ -81,8 +82,4 @@ fn queuing(row: Row<'_>, field: &str) -> Value {
 
 fn number(value: &Value) -> Value {
     if value.is_number() { value.clone() } else { "<none>".into() }
-}
-
-fn condition<'a>(row: Row<'a>, kind: &str) -> Option<&'a Value> {
-    items(row.status("conditions")).iter().find(|condition| condition["type"] == kind)
 }

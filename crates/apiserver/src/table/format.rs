@@ -27,11 +27,14 @@ pub(super) fn length(value: &Value) -> usize {
     value.as_object().map_or(items(value).len(), serde_json::Map::len)
 }
 
+/// The condition of a type.
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    items(&object["status"]["conditions"]).iter().find(|condition| condition["type"] == kind)
+}
+
 /// Whether the status of a condition is True.
-pub(super) fn is_true(object: &Value, condition: &str) -> bool {
-    items(&object["status"]["conditions"])
-        .iter()
-        .any(|other| other["type"] == condition && other["status"] == "True")
+pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
 /// Texts joined by commas, or `fallback` if there are none.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::column::{Column, Row};
-use super::format::{items, text, text_or};
+use super::format::{condition, items, text, text_or};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::NAME,
@@ -26,8 +26,7 @@ fn info<'a>(row: Row<'a>, field: &str) -> &'a Value {
 }
 
 fn status(row: Row<'_>) -> Value {
-    let ready = items(row.status("conditions")).iter().find(|condition| condition["type"] == "Ready");
-    let status = match ready {
+    let status = match condition(row.object, "Ready") {
         Some(condition) if condition["status"] == "True" => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",

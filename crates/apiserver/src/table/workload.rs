@@ -33,27 +33,25 @@ pub(super) const DAEMON_SET: &[Column] = &[
     SELECTOR,
 ];
 
-pub(super) const REPLICA_SET: &[Column] = &[
-    Column::NAME,
-    Column::integer("Desired", |row| replicas(row).into()),
-    Column::integer("Current", |row| count(row.status("replicas")).into()),
-    Column::integer("Ready", |row| count(row.status("readyReplicas")).into()),
-    Column::AGE,
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-];
+pub(super) const REPLICA_SET: &[Column] = &selected_by(SELECTOR);
 
-pub(super) const REPLICATION_CONTROLLER: &[Column] = &[
-    Column::NAME,
-    Column::integer("Desired", |row| replicas(row).into()),
-    Column::integer("Current", |row| count(row.status("replicas")).into()),
-    Column::integer("Ready", |row| count(row.status("readyReplicas")).into()),
-    Column::AGE,
-    CONTAINERS,
-    IMAGES,
-    Column::text("Selector", |row| labels(row.spec("selector"))).wide(),
-];
+/// Its selector is only labels.
+pub(super) const REPLICATION_CONTROLLER: &[Column] =
+    &selected_by(Column::text("Selector", |row| labels(row.spec("selector"))).wide());
+
+/// The columns of a kind that keeps a number of pods, with the one that shows which.
+const fn selected_by(selector: Column) -> [Column; 8] {
+    [
+        Column::NAME,
+        Column::integer("Desired", |row| replicas(row).into()),
+        Column::integer("Current", |row| count(row.status("replicas")).into()),
+        Column::integer("Ready", |row| count(row.status("readyReplicas")).into()),
+        Column::AGE,
+        CONTAINERS,
+        IMAGES,
+        selector,
+    ]
+}
 
 pub(super) const POD_TEMPLATE: &[Column] = &[
     Column::NAME,

@@ -9,7 +9,7 @@
 //! does not answer. So the annotation cannot be removed without a manager either, and all other updates need no
 //! manager. A dry run gets the same answer.
 
-use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
+use nephele_api::infrastructure::GROUP;
 use nephele_kit::MANAGED_BY_ANNOTATION;
 use nephele_webhook::{AdmissionRequest, Cause, Change, Denial};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const KIND: &str = "InMemoryCluster";
 /// The URL path to which the API server sends admission requests for clusters.
 #[must_use]
 pub fn cluster_path() -> String {
-    format!("/validate-{}-{VERSION}-{}", GROUP.replace('.', "-"), KIND.to_lowercase())
+    super::path("validate", KIND)
 }
 
 pub(super) fn decide(request: &AdmissionRequest<Value>) -> Result<(), Denial> {

@@ -7,7 +7,6 @@
 //! The API server calls the webhook only for updates that leave something out
 //! (`config/webhook-infrastructure/mutating.yaml`), so all other updates need no manager.
 
-use nephele_api::infrastructure::{GROUP, v1beta2::VERSION};
 use serde_json::Value;
 
 /// The kinds with such fields, and these: whole ones, or fields of an object that users may write in part.
@@ -21,9 +20,7 @@ const KINDS: [(&str, &[&str]); 2] = [
 
 /// The URL paths to which the API server sends updates that leave something out, and the fields that stay.
 pub fn paths() -> impl Iterator<Item = (String, &'static [&'static str])> {
-    KINDS.into_iter().map(|(kind, fields)| {
-        (format!("/mutate-{}-{VERSION}-{}", GROUP.replace('.', "-"), kind.to_lowercase()), fields)
-    })
+    KINDS.into_iter().map(|(kind, fields)| (super::path("mutate", kind), fields))
 }
 
 /// Puts the fields into the spec of the new object that it leaves out and the old one has.

@@ -60,8 +60,13 @@ impl TemplateKind {
     /// The URL path to which the API server sends admission requests for the kind.
     #[must_use]
     pub fn path(self) -> String {
-        format!("/validate-{}-{VERSION}-{}", GROUP.replace('.', "-"), self.as_str().to_lowercase())
+        path("validate", self.as_str())
     }
+}
+
+/// The URL path to which the API server sends admission requests for a kind; `verb` is `validate` or `mutate`.
+fn path(verb: &str, kind: &str) -> String {
+    format!("/{verb}-{}-{VERSION}-{}", GROUP.replace('.', "-"), kind.to_lowercase())
 }
 
 /// Adds the handlers for clusters and for all kinds of templates.

@@ -69,7 +69,7 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
             let base = part.map_or_else(|| format!("{}-control-plane", plan.name), |part| part.name.clone());
             let name = crate::names::machine(&base, &plan.name_salt, &taken);
             taken.insert(name.clone());
-            let deployment = part.map(|part| part.name.clone());
+            let deployment = part.cloned().map(Box::new);
             actions.push(Action::CreateMachine { name, deployment });
         }
         actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));

@@ -18,7 +18,7 @@ pub(crate) use self::pool::PoolAction;
 pub(crate) use self::topology::refused;
 use crate::certificates::Purpose;
 use crate::observe::Observed;
-use crate::plan::Wanted;
+use crate::plan::{DeploymentPlan, Wanted};
 
 /// One write. Every write is idempotent.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +38,8 @@ pub(crate) enum Action {
     /// Kubeadm control plane, or a MachineSet: create a Machine.
     CreateMachine {
         name: String,
-        /// The name of its MachineDeployment; none for the control plane.
-        deployment: Option<String>,
+        /// Its MachineDeployment; none for the control plane.
+        deployment: Option<Box<DeploymentPlan>>,
     },
     /// The same: create the InMemoryMachine of a Machine.
     CreateInfrastructureMachine(String),

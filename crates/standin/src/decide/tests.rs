@@ -138,7 +138,7 @@ impl World {
             Action::CreateMachine { name, deployment } => {
                 let label = deployment.map_or_else(
                     || (labels::CONTROL_PLANE.into(), String::new()),
-                    |name| (labels::DEPLOYMENT_NAME.into(), name),
+                    |deployment| (labels::DEPLOYMENT_NAME.into(), deployment.name),
                 );
                 let metadata = ObjectMeta {
                     finalizers: Some(vec![MACHINE_FINALIZER.into()]),
