@@ -9,14 +9,20 @@ use tokio::{
 /// # Panics
 /// When the work does.
 pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    // A runtime of one thread has no others to spare, and simulated time does not wait for one.
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+    if !has_other_threads() {
         return work();
     }
     match spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// Whether the work of this runtime is done on several threads. A runtime of one thread has no others to spare, and simulated
+/// time does not wait for one: nothing there may wait for what other threads of the process hold.
+#[must_use]
+pub fn has_other_threads() -> bool {
+    Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
 #[cfg(test)]

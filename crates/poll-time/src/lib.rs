@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
-pub use apart::apart;
+pub use apart::{apart, has_other_threads};
 
 /// The time of the thread that calls it.
 pub type Clock = fn() -> Duration;
