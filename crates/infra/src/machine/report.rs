@@ -7,11 +7,11 @@ use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
-use nephele_cloud::{MachineObservation, Role, Stage, StageObservation, Symptom};
+use nephele_cloud::{MachineObservation, Market, Role, Stage, StageObservation, Symptom};
 
 use super::act::Applied;
 use super::plan::Waiting;
-use super::validate::condition_type;
+use super::validate::{condition_type, market};
 use crate::refusal;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, paused, unpaused, write};
@@ -115,6 +115,7 @@ fn observed_status(
     }
     let mut status = report.status;
     status.start_time = Some(MicroTime(observed.started_at));
+    status.interruptible = market(&object.spec.market) == Market::Spot;
     if booted.is_some() {
         let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
             kind: address.kind.clone(),

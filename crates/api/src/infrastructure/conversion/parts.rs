@@ -344,6 +344,7 @@ impl Part for v1beta1::InMemoryMachineStatus {
             addresses,
             network,
             failure_domain,
+            interruptible,
             failure_reason: _,
             failure_message: _,
             conditions,
@@ -356,6 +357,7 @@ impl Part for v1beta1::InMemoryMachineStatus {
             addresses,
             network,
             failure_domain,
+            interruptible,
             conditions: (conditions, v1beta2).with(kept.1),
         }
     }
@@ -369,8 +371,15 @@ impl Part for v1beta2::InMemoryMachineStatus {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { initialization, start_time, addresses, network, failure_domain, conditions } =
-            self.clone();
+        let Self {
+            initialization,
+            start_time,
+            addresses,
+            network,
+            failure_domain,
+            interruptible,
+            conditions,
+        } = self.clone();
         let kept_ready = kept.as_ref().map(|kept| kept.ready);
         let old = kept.unwrap_or_default();
         let (conditions, v1beta2) = conditions.with(Some((old.conditions, old.v1beta2)));
@@ -380,6 +389,7 @@ impl Part for v1beta2::InMemoryMachineStatus {
             addresses,
             network,
             failure_domain,
+            interruptible,
             failure_reason: old.failure_reason,
             failure_message: old.failure_message,
             conditions,

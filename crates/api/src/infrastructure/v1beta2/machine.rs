@@ -177,6 +177,10 @@ pub struct InMemoryMachineStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: String,
+    /// True if the cloud may take the machine back, which it may do with those of the market Spot. Cluster API then gives
+    /// the Node the label `cluster.x-k8s.io/interruptible`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interruptible: bool,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

@@ -70,6 +70,18 @@ fn a_waiting_machine_says_what_for() {
 }
 
 #[test]
+fn a_machine_of_the_market_spot_may_be_interrupted_from_the_start() {
+    let stages = [const { StageObservation::Waiting { due: None } }; 4];
+    let status = |market: &str| {
+        let mut object = object();
+        object.spec.market = market.to_owned();
+        observed_status(&object, &observed(stages.clone()), at(9))
+    };
+    let of_demand = status("OnDemand");
+    assert_eq!(status("Spot"), InMemoryMachineStatus { interruptible: true, ..of_demand });
+}
+
+#[test]
 fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     let mut object = object();
     object.status = Some(waiting(&object, &Waiting::BootstrapData, Role::ControlPlane, at(5)));
@@ -107,6 +119,7 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
         network: None,
         addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
         failure_domain: "a".into(),
+        interruptible: false,
         conditions: vec![
             since(5, "Paused", "False", "NotPaused", ""),
             since(20, "VMProvisioned", "True", "Provisioned", ""),

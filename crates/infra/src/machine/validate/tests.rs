@@ -146,6 +146,7 @@ fn a_machine_that_was_up_is_described_as_it_was() {
         start_time: Some(MicroTime(since)),
         network: None,
         failure_domain: "a".into(),
+        interruptible: false,
         conditions: list,
     });
     let mut moved = machine.clone();

@@ -342,6 +342,7 @@ prop_compose! {
         addresses in vec((word(), word()), 0..3),
         network in option::of(vec(claimed(), 0..3)),
         failure_domain in word(),
+        interruptible in any::<bool>(),
         conditions in new_conditions(),
     ) -> v1beta2::InMemoryMachineStatus {
         v1beta2::InMemoryMachineStatus {
@@ -353,6 +354,7 @@ prop_compose! {
                 .collect(),
             network: network.map(|addresses| v1beta2::MachineNetworkStatus { addresses }),
             failure_domain,
+            interruptible,
             conditions,
         }
     }
@@ -367,13 +369,14 @@ prop_compose! {
         conditions in old_conditions(),
         v1beta2 in conditions_among_the_old(),
     ) -> v1beta1::InMemoryMachineStatus {
-        let v1beta2::InMemoryMachineStatus { start_time, addresses, network, failure_domain, .. } = new;
+        let v1beta2::InMemoryMachineStatus { start_time, addresses, network, failure_domain, interruptible, .. } = new;
         v1beta1::InMemoryMachineStatus {
             ready,
             start_time,
             addresses,
             network,
             failure_domain,
+            interruptible,
             failure_reason,
             failure_message,
             conditions,
