@@ -72,6 +72,31 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
     }
 }
 
+/// The process id of the only container of the only pod in a namespace.
+///
+/// # Errors
+///
+/// When there is not exactly one, or its process is not on this machine.
+pub async fn process_in(management: &Management, namespace: &str) -> anyhow::Result<u32> {
+    let pods = management.list(kinds::POD, namespace, "").await?;
+    let statuses =
+        pods.iter().flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten());
+    let containers: Vec<_> = statuses.filter_map(|status| status["containerID"].as_str()).collect();
+    let [container] = containers.as_slice() else {
+        bail!("{} containers run in {namespace}, not one", containers.len());
+    };
+    let (_, id) = container.rsplit_once('/').with_context(|| format!("{container} has no id"))?;
+    for entry in fs::read_dir("/proc").context("failed to list processes")? {
+        let entry = entry.context("failed to list processes")?;
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // The runtime puts the container's processes into a group with its id (cgroups(7)).
+        if fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(id)) {
+            return Ok(process);
+        }
+    }
+    bail!("no process of container {id} runs on this machine, or only root can see it")
+}
+
 /// The visible managers of a provider on this machine. If `KUBECONFIG` is that of a cluster without a node, these are
 /// the managers of that cluster, otherwise those in pods.
 ///

@@ -18,6 +18,7 @@ mod dashboard;
 mod dist;
 mod e2e;
 mod emptied;
+mod figures;
 mod files;
 mod installed;
 mod kube_state_metrics;
@@ -66,8 +67,7 @@ enum Task {
     /// pods.
     Installed(installed::Args),
     /// Measure on a real cluster.
-    #[command(subcommand)]
-    Bench(bench::Subject),
+    Bench(bench::Args),
     /// Send hostile requests, drawn from a seed, to the API server, and check that it survives: `[--seed S]
     /// [--requests N]`. With `--neighbours`, attack a whole manager and measure what others see.
     Hostile(seeded::Args),
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Task::E2e(args) => e2e::run(&args),
         Task::Helm(args) => chart::cluster::run(&args),
         Task::Installed(args) => installed::run(&args),
-        Task::Bench(subject) => bench::run(&subject),
+        Task::Bench(args) => bench::run(&args),
         Task::Hostile(args) => seeded::run("nephele-hostile", &args),
         Task::Contract(args) => contract::run(&args),
         Task::Picture(args) => picture::run(&args),

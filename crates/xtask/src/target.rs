@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::{
     cluster::{self, Cluster, Layout},
@@ -67,6 +67,11 @@ impl Changing<'_> {
 }
 
 impl Target {
+    /// The given program, or one built from the checkout.
+    pub(crate) fn program(&self, profile: Profile) -> anyhow::Result<PathBuf> {
+        self.program.clone().map_or_else(|| provider::build(profile), Ok)
+    }
+
     /// Runs `work` on a cluster, with our program on its node. Afterwards stops the cluster, if it is our own and
     /// `--keep` is not set.
     pub(crate) fn work(
@@ -95,9 +100,23 @@ impl Target {
         })
     }
 
-    fn on_our_own(&self, work: impl FnOnce(&Cluster) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Runs `work` on a cluster of our own with our providers installed. Peers may be installed beside them.
+    pub(crate) fn work_beside(
+        &self,
+        profile: Profile,
+        work: impl FnOnce(&mut Cluster) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        ensure!(!self.existing, "peers are only installed on a cluster of our own, without --existing");
+        self.on_our_own(|cluster| {
+            let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
+            provider::install(cluster, &ready.image)?;
+            work(cluster)
+        })
+    }
+
+    fn on_our_own(&self, work: impl FnOnce(&mut Cluster) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let layout = Layout::new()?;
-        let result = cluster::up(&layout, true).and_then(|cluster| work(&cluster));
+        let result = cluster::up(&layout, true).and_then(|mut cluster| work(&mut cluster));
         if self.keep {
             return result;
         }

@@ -1,9 +1,9 @@
-//! Cluster API 1.8, which has contract v1beta1 and serves its own kinds only as `v1beta1`.
+//! Releases of Cluster API that have contract v1beta1 and serve their own kinds only as `v1beta1`.
 
 use std::collections::BTreeSet;
 
 use nephele_e2e::{
-    Bare, Cluster, Look, Scope, Workload,
+    Cluster, Look, Scope, Workload,
     management::{Kind, kinds},
     state, until,
     wait::LIMIT,
@@ -22,7 +22,7 @@ const MADE: [Kind; 6] =
 #[tokio::test]
 async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v1beta1() -> anyhow::Result<()>
 {
-    let bare = Bare::of_release("release-1-8", "1.8").await?;
+    let bare = super::management("1.8").await?;
     let scope = Scope::on(bare.management.clone(), "release").await?;
     let range = json!({"addresses": ["10.80.0.10-10.80.0.20"], "prefix": 24, "gateway": "10.80.0.1"});
     scope.pool(kinds::IP_POOL, "machines", range).await?;

@@ -1,11 +1,11 @@
-//! Cluster API 1.13, contract v1beta2.
+//! Releases of Cluster API with contract v1beta2.
 
-use nephele_e2e::{Bare, Scope, Shape, management::kinds};
+use nephele_e2e::{Scope, Shape, management::kinds};
 use serde_json::json;
 
 #[tokio::test]
-async fn clusters_with_and_without_class_work_with_cluster_api_1_13() -> anyhow::Result<()> {
-    let bare = Bare::of_release("release-1-13", "1.13").await?;
+async fn clusters_with_and_without_class_work_with_cluster_api_of_contract_v1beta2() -> anyhow::Result<()> {
+    let bare = super::management("1.13").await?;
     let scope = Scope::on(bare.management.clone(), "release").await?;
     let of_class = scope
         .of_class_with("of-class", Shape::new(3, 1), |object| {

@@ -70,7 +70,7 @@ async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {
     let mut rounds = Vec::new();
     for &number in &args.numbers {
         for &pools in &args.pools {
-            let round = round(&management, number, pools).await;
+            let round = round(&management, Ipam.namespace(), number, pools).await;
             rounds.push(round.with_context(|| format!("{number} claims on {pools} pools"))?);
             println!("{number} claims on {pools} pools: done");
         }
@@ -80,11 +80,11 @@ async fn rounds(args: &Args, kubeconfig: &Path) -> anyhow::Result<()> {
 }
 
 /// The figures of one round.
-struct Round {
+pub(super) struct Round {
     number: usize,
     pools: usize,
-    binding: Phase,
-    releasing: Phase,
+    pub(super) binding: Phase,
+    pub(super) releasing: Phase,
     /// Times from the request that creates a claim until its address was seen, sorted.
     latencies: Vec<Duration>,
     /// The same for claims that are created one by one.
@@ -94,27 +94,33 @@ struct Round {
 }
 
 /// The phase of binding or of releasing.
-struct Phase {
+pub(super) struct Phase {
     /// Including the claims that are created one by one.
     claims: usize,
     elapsed: Duration,
-    processors: Processors,
+    pub(super) processors: Processors,
     requests: Requests,
     /// Seconds in the API server, longest first.
     durations: Vec<(String, f64)>,
 }
 
 impl Phase {
-    fn per_second(&self) -> f64 {
+    pub(super) fn per_second(&self) -> f64 {
         self.claims as f64 / self.elapsed.as_secs_f64()
     }
 
-    fn ms_per_claim(&self, seconds: f64) -> f64 {
+    pub(super) fn ms_per_claim(&self, seconds: f64) -> f64 {
         seconds * 1000.0 / self.claims as f64
     }
 }
 
-async fn round(management: &Management, number: usize, pools: usize) -> anyhow::Result<Round> {
+/// Binds and releases claims by the manager in this namespace.
+pub(super) async fn round(
+    management: &Management,
+    namespace: &str,
+    number: usize,
+    pools: usize,
+) -> anyhow::Result<Round> {
     let scope = Scope::on(management.clone(), "bench").await?;
     let pool_name = |index: usize| format!("pool-{:03}", index % pools);
     for index in 0..pools {
@@ -123,13 +129,13 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
             .await?;
     }
     scope.pool(kinds::IP_POOL, SINGLE, json!({"addresses": ["10.0.0.0/8"], "prefix": 8})).await?;
-    let pid = manager::process(Ipam)?;
+    let pid = manager::process_in(management, namespace).await?;
     let names: Vec<_> = (0..number).map(|index| format!("claim-{index:06}")).collect();
     let load = Load::start(management, &scope.namespace).await?;
     time::sleep(QUIET).await;
     let resident_before = manager::resident_kib(pid)?;
 
-    let meter = Meter::start(management).await?;
+    let meter = Meter::start(management, pid).await?;
     let (ended, end) = watch::channel(false);
     let bind = async {
         let claims = names.iter().enumerate().map(|(index, name)| (name.clone(), pool_name(index)));
@@ -150,7 +156,7 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     time::sleep(QUIET).await;
     let resident_bound = manager::resident_kib(pid)?;
 
-    let meter = Meter::start(management).await?;
+    let meter = Meter::start(management, pid).await?;
     load.delete(names.iter().chain(&singles).cloned()).await?;
     load.until("every claim to be gone", LIMIT, Tally::is_empty).await?;
     let elapsed = meter.elapsed();
@@ -161,7 +167,10 @@ async fn round(management: &Management, number: usize, pools: usize) -> anyhow::
     drop(load);
     scope.finish().await?;
     time::sleep(QUIET).await;
-    ensure!(manager::process(Ipam)? == pid, "the manager was restarted while it was measured");
+    ensure!(
+        manager::process_in(management, namespace).await? == pid,
+        "the manager was restarted while it was measured"
+    );
     let resident_kib = [resident_before, resident_bound, manager::resident_kib(pid)?];
     Ok(Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib })
 }
@@ -180,6 +189,7 @@ async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<V
 
 /// Counters at the beginning of a phase.
 struct Meter {
+    manager: u32,
     start: Instant,
     processors: Processors,
     requests: Requests,
@@ -187,10 +197,11 @@ struct Meter {
 }
 
 impl Meter {
-    async fn start(management: &Management) -> anyhow::Result<Self> {
+    async fn start(management: &Management, manager: u32) -> anyhow::Result<Self> {
         let requests = Requests::of_claims(management).await?;
         let durations = Durations::now(management).await?;
-        Ok(Self { processors: Processors::now(Ipam)?, start: Instant::now(), requests, durations })
+        let processors = Processors::now(manager)?;
+        Ok(Self { manager, processors, start: Instant::now(), requests, durations })
     }
 
     fn elapsed(&self) -> Duration {
@@ -205,7 +216,7 @@ impl Meter {
         claims: usize,
         sent: &str,
     ) -> anyhow::Result<Phase> {
-        let processors = Processors::now(Ipam)?.since(&self.processors);
+        let processors = Processors::now(self.manager)?.since(&self.processors);
         let requests = Requests::of_claims(management).await?.since(&self.requests).without(sent);
         let durations = Durations::now(management).await?.since(&self.durations);
         Ok(Phase { claims, elapsed, processors, requests, durations })

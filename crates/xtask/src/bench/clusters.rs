@@ -17,7 +17,7 @@ use nephele_e2e::{
 };
 use serde_json::Value;
 
-use super::{Target, measure, middle, refuse_zero};
+use super::{Target, measure, middle, processors::Processors, refuse_zero};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -52,18 +52,21 @@ async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
     let management = Management::of(kubeconfig).await?;
     let mut rounds = Vec::new();
     for &number in numbers {
-        rounds.push(round(management.clone(), number).await?);
+        let created =
+            async |scope: &Scope, name: &str| scope.of_class(name, Shape::new(1, 1)).await.map(drop);
+        rounds.push(round(management.clone(), Provider::Infrastructure.namespace(), number, created).await?);
     }
     print(&rounds);
     Ok(())
 }
 
 /// The figures of one round.
-struct Round {
+pub(super) struct Round {
     number: usize,
     /// Times from the creation of the first cluster until each was seen available, sorted.
-    available: Vec<Duration>,
-    cpu_seconds: f64,
+    pub(super) available: Vec<Duration>,
+    /// CPU time of the manager and of the programs that serve it.
+    pub(super) processors: Processors,
     resident_kib_before: u64,
     resident_kib_after: u64,
     /// Seconds from a cluster's creation until each condition became true, by cluster.
@@ -71,15 +74,22 @@ struct Round {
     deletion: Duration,
 }
 
-async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
+/// Creates clusters that the manager in this namespace provides.
+pub(super) async fn round(
+    management: Management,
+    namespace: &str,
+    number: usize,
+    create: impl AsyncFn(&Scope, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<Round> {
     let scope = Scope::on(management, "bench").await?;
-    let pid = manager::process(Provider::Infrastructure)?;
+    let pid = manager::process_in(&scope.management, namespace).await?;
     // The manager may still return memory of the previous round.
     tokio::time::sleep(QUIET).await;
-    let (cpu_before, resident_kib_before) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
+    let before = Processors::now(pid)?;
+    let resident_kib_before = manager::resident_kib(pid)?;
     let start = Instant::now();
     let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
-    try_join_all(names.iter().map(|name| scope.of_class(name, Shape::new(1, 1)))).await?;
+    try_join_all(names.iter().map(|name| create(&scope, name))).await?;
 
     let mut available = BTreeMap::new();
     let clusters = until(&format!("{number} clusters to be available"), LIMIT, async || {
@@ -95,10 +105,11 @@ async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     })
     .await?;
     tokio::time::sleep(QUIET).await;
-    if manager::process(Provider::Infrastructure)? != pid {
+    if manager::process_in(&scope.management, namespace).await? != pid {
         bail!("the manager was restarted while it was measured");
     }
-    let (cpu_after, resident_kib_after) = (manager::cpu_seconds(pid)?, manager::resident_kib(pid)?);
+    let processors = Processors::now(pid)?.since(&before);
+    let resident_kib_after = manager::resident_kib(pid)?;
     let mut phases = BTreeMap::<_, Vec<_>>::new();
     for cluster in &clusters {
         for phase in PHASES {
@@ -112,7 +123,7 @@ async fn round(management: Management, number: usize) -> anyhow::Result<Round> {
     Ok(Round {
         number,
         available,
-        cpu_seconds: cpu_after - cpu_before,
+        processors,
         resident_kib_before,
         resident_kib_after,
         phases,
@@ -128,6 +139,18 @@ fn seconds_until(cluster: &Value, condition: &str) -> Option<i64> {
     Some(time(&condition["lastTransitionTime"])?.as_second() - created.as_second())
 }
 
+impl Round {
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        self.processors.seconds("manager").unwrap_or_default()
+    }
+
+    /// MiB of resident memory that the manager took for each cluster.
+    pub(super) fn mib_per_cluster(&self) -> f64 {
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        (mib(self.resident_kib_after) - mib(self.resident_kib_before)) / self.number as f64
+    }
+}
+
 fn print(rounds: &[Round]) {
     println!(
         "\n| Clusters | Available, median s | last s | manager CPU s | per cluster | resident MiB | per cluster | gone after s |"
@@ -136,17 +159,16 @@ fn print(rounds: &[Round]) {
     for round in rounds {
         let number = round.number as f64;
         let mib = |kib: u64| kib as f64 / 1024.0;
-        let grown = mib(round.resident_kib_after) - mib(round.resident_kib_before);
         println!(
             "| {} | {:.1} | {:.1} | {:.2} | {:.3} | {:.1} -> {:.1} | {:.2} | {:.1} |",
             round.number,
             middle(&round.available).as_secs_f64(),
             round.available.last().copied().unwrap_or_default().as_secs_f64(),
-            round.cpu_seconds,
-            round.cpu_seconds / number,
+            round.cpu_seconds(),
+            round.cpu_seconds() / number,
             mib(round.resident_kib_before),
             mib(round.resident_kib_after),
-            grown / number,
+            round.mib_per_cluster(),
             round.deletion.as_secs_f64(),
         );
     }

@@ -5,6 +5,7 @@ mod clusters;
 mod durations;
 mod idle;
 mod metrics;
+mod peers;
 mod processors;
 mod requests;
 
@@ -14,8 +15,21 @@ use anyhow::{Context, bail};
 
 use crate::{provider::Profile, target::Target};
 
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    /// Measure Cluster API's in-memory provider and the in-cluster IPAM provider beside ours, in turn on the same node,
+    /// and write the tables of README and book.
+    #[arg(long)]
+    peer: bool,
+    #[command(flatten)]
+    target: Target,
+    #[command(subcommand)]
+    subject: Option<Subject>,
+}
+
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Subject {
+enum Subject {
     /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
     Clusters(clusters::Args),
     /// Claims for addresses: how fast they are bound and released, the latency of one under that load, and the
@@ -25,11 +39,13 @@ pub(crate) enum Subject {
     Idle(idle::Args),
 }
 
-pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
-    match subject {
-        Subject::Clusters(args) => clusters::run(args),
-        Subject::Claims(args) => claims::run(args),
-        Subject::Idle(args) => idle::run(args),
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.subject {
+        Some(Subject::Clusters(args)) => clusters::run(args),
+        Some(Subject::Claims(args)) => claims::run(args),
+        Some(Subject::Idle(args)) => idle::run(args),
+        None if args.peer => peers::run(&args.target),
+        None => bail!("name what to measure: clusters, claims, idle or --peer"),
     }
 }
 

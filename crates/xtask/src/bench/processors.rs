@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use anyhow::Context;
-use nephele_e2e::manager::{self, Provider};
+use nephele_e2e::manager;
 
 /// The programs, by process name. This process, which is the load, is not among them.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kube-controller"];
@@ -21,22 +21,13 @@ pub(super) const SHOWN: [&str; 7] =
     ["manager", "kube-apiserver", "etcd", "kube-controller", "load", BUSY, IDLE];
 
 impl Processors {
-    /// CPU time so far, with the manager of this provider.
-    pub(super) fn now(provider: Provider) -> anyhow::Result<Self> {
+    /// CPU time so far, with this process as the manager.
+    pub(super) fn now(manager: u32) -> anyhow::Result<Self> {
         let mut seconds = BTreeMap::new();
-        for entry in fs::read_dir("/proc").context("failed to list processes")? {
-            let entry = entry.context("failed to list processes")?;
-            let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            // A process that has ended meanwhile has no name. Names are cut after 15 characters (proc_pid_comm(5)).
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            let Some(program) = PROGRAMS.into_iter().find(|program| *program == name.trim_end()) else {
-                continue;
-            };
+        for (program, id) in programs()? {
             *seconds.entry(program).or_default() += manager::cpu_seconds(id)?;
         }
-        seconds.insert("manager", manager::cpu_seconds(manager::process(provider)?)?);
+        seconds.insert("manager", manager::cpu_seconds(manager)?);
         seconds.insert("load", manager::cpu_seconds(std::process::id())?);
         let stat = fs::read_to_string("/proc/stat").context("failed to read the times of the machine")?;
         let (busy, idle) = machine(&stat).context("failed to read the times of the machine")?;
@@ -58,6 +49,28 @@ impl Processors {
     pub(super) fn seconds(&self, program: &str) -> Option<f64> {
         self.0.get(program).copied()
     }
+}
+
+/// The processes of the programs.
+fn programs() -> anyhow::Result<Vec<(&'static str, u32)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").context("failed to list processes")? {
+        let entry = entry.context("failed to list processes")?;
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A process that has ended meanwhile has no name. Names are cut after 15 characters (proc_pid_comm(5)).
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        found.extend(
+            PROGRAMS.into_iter().find(|program| *program == name.trim_end()).map(|program| (program, id)),
+        );
+    }
+    Ok(found)
+}
+
+/// Resident memory of a program in MiB: of all its processes.
+pub(super) fn resident_mib(program: &str) -> anyhow::Result<f64> {
+    let its = programs()?.into_iter().filter(|(name, _)| *name == program);
+    let kib = its.map(|(_, id)| manager::resident_kib(id)).sum::<anyhow::Result<u64>>()?;
+    Ok(kib as f64 / 1024.0)
 }
 
 /// Seconds that all CPUs together were busy and idle (proc_stat(5): user, nice, system, idle, iowait, irq, softirq,

@@ -41,6 +41,13 @@ impl Kubectl {
         feed(&mut command, manifest).map(|_| ())
     }
 
+    /// Deletes the objects of a manifest that exist, and waits until they are gone.
+    pub(super) fn delete(&self, manifest: &str) -> anyhow::Result<()> {
+        let mut command = self.command();
+        command.args(["delete", "--ignore-not-found", "--timeout=120s", "-f", "-"]);
+        feed(&mut command, manifest).map(|_| ())
+    }
+
     /// The items of `kubectl get`.
     pub(crate) fn items(&self, args: &[&str]) -> anyhow::Result<Vec<Value>> {
         let text = capture(self.command().arg("get").args(args).args(["-o", "json"]))?;

@@ -19,6 +19,7 @@ mod managers;
 mod network;
 mod node;
 mod packages;
+mod peers;
 mod pki;
 mod process;
 mod repository;
@@ -39,10 +40,11 @@ pub(crate) use self::{
     init::{clusterctl, is_installed},
     kubectl::Kubectl,
     node::socket as containerd_socket,
+    peers::beside,
     repository::Repository,
-    tools::{Tools, helm},
+    tools::{ClusterApi, Peer, Tools, helm},
 };
-use self::{network::Network, process::Processes, site::Site, tools::ClusterApi};
+use self::{network::Network, process::Processes, site::Site};
 use crate::paths;
 
 #[derive(Debug, Subcommand)]

@@ -53,7 +53,7 @@ impl Repository {
         for ((label, file), sources) in PROVIDERS.into_iter().zip(sources) {
             let place = folder.join(label).join(release.version());
             let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
-            write(&place.join(file), for_tests(&components, &name_of_tool(label)))?;
+            write(&place.join(file), for_tests(&components, &name_of_tool(label), Lease::Long))?;
             write(&place.join("metadata.yaml"), &metadata)?;
         }
         let repository = Self { folder };
@@ -107,9 +107,18 @@ const LEASE: [&str; 3] = [
 /// while eighteen clusters came up at once.
 const PROBE_SECONDS: u8 = 10;
 
+/// The settings of a manager's lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// [`LEASE`].
+    Long,
+    /// Its own, because it has no flags for them.
+    AsShipped,
+}
+
 /// The components with our image, which is never pulled, and with more time for leases and probes. The text is edited
 /// line by line, so that nothing else changes.
-fn for_tests(components: &str, image: &str) -> String {
+pub(super) fn for_tests(components: &str, image: &str, lease: Lease) -> String {
     let mut text = String::with_capacity(components.len());
     for line in components.lines() {
         let start = line.len() - line.trim_start_matches([' ', '-']).len();
@@ -121,7 +130,9 @@ fn for_tests(components: &str, image: &str) -> String {
         };
         text.push_str(&replaced);
         text.push('\n');
-        if let Some(indent) = line.strip_suffix("- --leader-elect") {
+        if lease == Lease::Long
+            && let Some(indent) = line.strip_suffix("- --leader-elect")
+        {
             text.extend(LEASE.map(|argument| format!("{indent}- {argument}\n")));
         }
         let probe = ["livenessProbe:", "readinessProbe:"].iter().find_map(|probe| line.strip_suffix(probe));
@@ -162,6 +173,9 @@ mod tests {
       image:
         type: string
 ";
-        assert_eq!(for_tests(components, "localhost/y:e2e"), expected);
+        assert_eq!(for_tests(components, "localhost/y:e2e", Lease::Long), expected);
+        let shipped: String =
+            expected.split_inclusive('\n').filter(|line| !line.contains("--leader-elect-")).collect();
+        assert_eq!(for_tests(components, "localhost/y:e2e", Lease::AsShipped), shipped);
     }
 }

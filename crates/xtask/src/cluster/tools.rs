@@ -74,10 +74,19 @@ pub(crate) enum ClusterApi {
     #[default]
     #[value(name = "1.14")]
     V1_14,
-    /// The previous release, contract v1beta2.
+    /// Contract v1beta2.
     #[value(name = "1.13")]
     V1_13,
-    /// The newest release that has only contract v1beta1 and can be built from its Go module.
+    /// Contract v1beta2.
+    #[value(name = "1.12")]
+    V1_12,
+    /// The first release with contract v1beta2.
+    #[value(name = "1.11")]
+    V1_11,
+    /// The last release that has only contract v1beta1.
+    #[value(name = "1.10")]
+    V1_10,
+    /// Contract v1beta1, and Runtime SDK only in its first version.
     #[value(name = "1.8")]
     V1_8,
 }
@@ -88,20 +97,34 @@ impl ClusterApi {
         match self {
             Self::V1_14 => "v1.14.2",
             Self::V1_13 => "v1.13.6",
+            Self::V1_12 => "v1.12.5",
+            Self::V1_11 => "v1.11.7",
+            Self::V1_10 => "v1.10.10",
             Self::V1_8 => "v1.8.4",
         }
     }
 
+    /// Its name among the values of the command line.
+    pub(crate) fn name(self) -> String {
+        let value = clap::ValueEnum::to_possible_value(&self).expect("no release is hidden");
+        value.get_name().to_owned()
+    }
+
+    /// The contract of its providers.
+    pub(crate) fn contract(self) -> &'static str {
+        if matches!(self, Self::V1_10 | Self::V1_8) { "v1beta1" } else { "v1beta2" }
+    }
+
     /// Whether its clusterctl installs providers of our contract.
     pub(crate) fn installs_us(self) -> bool {
-        self != Self::V1_8
+        self.contract() == "v1beta2"
     }
 
     /// The folder of its core provider's kustomization, in its module.
     pub(crate) fn core_config(self) -> &'static str {
         match self {
             Self::V1_14 => "core/config/default",
-            Self::V1_13 | Self::V1_8 => "config/default",
+            _ => "config/default",
         }
     }
 
@@ -109,6 +132,9 @@ impl ClusterApi {
         let (name, programs) = match self {
             Self::V1_14 => ("cluster-api", &CORE_OF_ITS_OWN),
             Self::V1_13 => ("cluster-api-1.13", &CORE_AT_THE_ROOT),
+            Self::V1_12 => ("cluster-api-1.12", &CORE_AT_THE_ROOT),
+            Self::V1_11 => ("cluster-api-1.11", &CORE_AT_THE_ROOT),
+            Self::V1_10 => ("cluster-api-1.10", &CORE_AT_THE_ROOT),
             Self::V1_8 => ("cluster-api-1.8", &CORE_AT_THE_ROOT),
         };
         Module { name, programs, tags: "", linker_flags: "" }
@@ -116,11 +142,15 @@ impl ClusterApi {
 
     /// The folder of its Go module, which includes its kustomize folders.
     pub(crate) fn sources(self) -> anyhow::Result<PathBuf> {
-        let mut go = Command::new("go");
-        go.arg("list").arg("-C").arg(module_folder(self.module().name));
-        go.args(["-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]);
-        Ok(capture(&mut go)?.trim().into())
+        sources(self.module().name, "sigs.k8s.io/cluster-api")
     }
+}
+
+/// The folder of a Go module that a folder under e2e/tools pins, with all its files.
+fn sources(folder: &str, module: &str) -> anyhow::Result<PathBuf> {
+    let mut go = Command::new("go");
+    go.arg("list").arg("-C").arg(module_folder(folder)).args(["-m", "-f", "{{.Dir}}", module]);
+    Ok(capture(&mut go)?.trim().into())
 }
 
 const CORE_OF_ITS_OWN: [(&str, &str); 4] = cluster_api("sigs.k8s.io/cluster-api/core");
@@ -133,6 +163,59 @@ const fn cluster_api(core: &'static str) -> [(&'static str, &'static str); 4] {
         ("control-plane-kubeadm", "sigs.k8s.io/cluster-api/controlplane/kubeadm"),
         ("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
     ]
+}
+
+/// A provider that does the same work as one of ours, to measure it beside ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Cluster API's in-memory provider.
+    InMemory,
+    /// The in-cluster IPAM provider.
+    InCluster,
+}
+
+impl Peer {
+    /// The program, which is also the name of its folder under e2e/tools.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::InMemory => "peer-in-memory",
+            Self::InCluster => "peer-in-cluster",
+        }
+    }
+
+    fn go_module(self) -> &'static str {
+        match self {
+            Self::InMemory => "sigs.k8s.io/cluster-api/test",
+            Self::InCluster => "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+        }
+    }
+
+    /// Its release.
+    pub(crate) fn version(self) -> anyhow::Result<String> {
+        let pins = module_folder(self.program()).join("go.mod");
+        let pins = fs::read_to_string(&pins).with_context(|| format!("failed to read {}", pins.display()))?;
+        let version = pins
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(self.go_module())?.split_whitespace().next());
+        version.map(str::to_owned).with_context(|| format!("{} is not pinned", self.go_module()))
+    }
+
+    /// The folder of its kustomization.
+    pub(crate) fn config(self) -> anyhow::Result<PathBuf> {
+        let config = match self {
+            Self::InMemory => "infrastructure/docker/config/default",
+            Self::InCluster => "config/default",
+        };
+        Ok(sources(self.program(), self.go_module())?.join(config))
+    }
+
+    fn module(self) -> Module {
+        let programs: &'static [_] = match self {
+            Self::InMemory => &[("peer-in-memory", "sigs.k8s.io/cluster-api/test/infrastructure/docker")],
+            Self::InCluster => &[("peer-in-cluster", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster")],
+        };
+        Module { name: self.program(), programs, tags: "", linker_flags: "" }
+    }
 }
 
 /// Helm. Only the chart's checks need it, no cluster does.
@@ -181,6 +264,12 @@ impl Tools {
             module.build(&compiler, &mut programs)?;
         }
         Ok(Self { programs, cluster_api })
+    }
+
+    /// Adds the program of a peer, building it if the cache does not have it.
+    pub(crate) fn add(&mut self, peer: Peer) -> anyhow::Result<()> {
+        let compiler = capture(Command::new("go").arg("version"))?;
+        peer.module().build(&compiler, &mut self.programs)
     }
 
     /// The release of Cluster API.

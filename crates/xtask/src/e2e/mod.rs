@@ -8,6 +8,7 @@
 //! ```
 
 mod program;
+mod releases;
 
 use std::{
     ffi::OsString,
@@ -21,6 +22,7 @@ use anyhow::{Context, bail};
 pub(crate) use self::program::{Queue, Tests};
 use crate::{
     chart,
+    cluster::ClusterApi,
     command::{capture, is_installed, path_with},
     installed,
     provider::Profile,
@@ -52,11 +54,17 @@ pub(crate) struct Args {
     /// of their own.
     #[arg(long)]
     all: bool,
+    /// Run the tests of releases with this release of Cluster API alone, and write the result into the book; repeatable.
+    #[arg(long, value_enum, conflicts_with_all = ["all", "filter"])]
+    cluster_api: Vec<ClusterApi>,
     /// Run only tests whose names contain this. With faults, the long tests of the scenarios run, too.
     filter: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if !args.cluster_api.is_empty() {
+        return releases::run(&args.cluster_api, &args.target.program(Profile::Dev)?);
+    }
     let tests = Tests::build()?;
     args.target.work(Profile::Dev, |changing| {
         let environment = environment(changing.found())?;

@@ -50,6 +50,7 @@ impl<'a> Queue<'a> {
 }
 
 /// The tests and their environment.
+#[derive(Clone)]
 pub(crate) struct Tests {
     program: PathBuf,
     names: Vec<String>,
@@ -77,11 +78,12 @@ impl Tests {
         Ok(Self { names: names.collect(), program, environment: Vec::new() })
     }
 
-    /// Adds these variables.
-    pub(crate) fn with<N: AsRef<OsStr>, V: AsRef<OsStr>>(mut self, variables: &[(N, V)]) -> Self {
+    /// The tests with these variables in addition.
+    pub(crate) fn with<N: AsRef<OsStr>, V: AsRef<OsStr>>(&self, variables: &[(N, V)]) -> Self {
+        let mut tests = self.clone();
         let owned = |(name, value): &(N, V)| (name.as_ref().to_owned(), value.as_ref().to_owned());
-        self.environment.extend(variables.iter().map(owned));
-        self
+        tests.environment.extend(variables.iter().map(owned));
+        tests
     }
 
     /// The tests of these modules, in their order, whose names contain the filter.
