@@ -306,6 +306,43 @@ pub(crate) fn pod_cidrs(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Labels of a Node, with as many as a machine is given.
+pub(crate) fn node_labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 63 },
+    })
+}
+
+/// Taints of a Node, with as many as a machine is given.
+pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "required": ["effect", "key"],
+            "properties": {
+                "effect": { "description": "Its effect.", "type": "string", "minLength": 1, "maxLength": 64 },
+                "key": { "description": "Its key.", "type": "string", "minLength": 1, "maxLength": 317 },
+                "value": { "description": "Its value; absent for none.", "type": "string", "minLength": 1, "maxLength": 63 },
+            },
+        },
+    })
+}
+
+/// The URLs of members of etcd.
+pub(crate) fn etcd_endpoints(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "atomic",
+        "items": { "type": "string", "minLength": 1, "maxLength": 512 },
+    })
+}
+
 /// Times by the name of a part of a machine.
 pub(crate) fn reached(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -688,6 +688,7 @@ impl Cloud {
             region: seen.region,
             hardware,
             software: seen.software,
+            kubeadm: seen.kubeadm,
             update,
             deleting: seen.deleting,
             wrong: seen.wrong,

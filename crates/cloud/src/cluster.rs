@@ -23,13 +23,14 @@ use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::Stage;
+use crate::identity::{Role, Stage};
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
 use crate::symptom::{ClockSkew, Symptom, symptoms};
 use crate::tls::{self, ApiServerTls, Credentials};
+use crate::user_data::{Kubeadm, KubeadmCluster};
 
 /// A running cluster.
 pub(crate) struct Cluster {
@@ -157,6 +158,7 @@ pub(crate) struct Seen {
     pub(crate) catalog: String,
     pub(crate) region: Option<String>,
     pub(crate) software: Software,
+    pub(crate) kubeadm: Option<Box<Kubeadm>>,
     /// The last update that was requested.
     pub(crate) update: Option<MachineUpdate>,
     pub(crate) deleting: bool,
@@ -255,6 +257,7 @@ impl Cluster {
             catalog: spec.catalog.clone(),
             region: spec.region.clone(),
             software: spec.software(),
+            kubeadm: spec.kubeadm.clone(),
             update: spec.update.as_deref().cloned(),
             deleting: *stopping,
             wrong: wrong.clone(),
@@ -287,7 +290,11 @@ impl Cluster {
             if fixed(&known.spec) != fixed(&spec) {
                 return Admission::Conflict;
             }
-            let software = spec.software();
+            let mut software = spec.software();
+            if spec.kubeadm.is_none() && known.spec.kubeadm.is_some() {
+                // Its object does not have yet what it booted with.
+                software.etcd_image_tag.clone_from(&known.spec.etcd_image_tag);
+            }
             let updating = spec.update.is_some();
             // An update that has ended stays, so that its requester can see it.
             known.spec.update = spec.update.or_else(|| known.spec.update.take());
@@ -303,6 +310,7 @@ impl Cluster {
         if self.came_back && self.is_former(&spec) {
             self.remove_objects(&spec.id.name);
         }
+        self.join(&state, &mut spec);
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
         let (reached, wrong) = (BTreeMap::new(), BTreeMap::new());
         let machine = Machine {
@@ -316,6 +324,36 @@ impl Cluster {
         };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
+    }
+
+    /// Gives a new control plane machine what kubeadm reads in the cluster that it joins.
+    fn join(&self, state: &State, spec: &mut MachineSpec) {
+        if spec.started_at.is_some() || spec.role != Role::ControlPlane {
+            return;
+        }
+        let Some(kubeadm) = &mut spec.kubeadm else { return };
+        if kubeadm.cluster.is_none()
+            && let Some(first) = first_control_plane(state)
+        {
+            let known = first.cluster_configuration();
+            let mut published = self.published();
+            if let (Some(published), Some(known)) = (&mut published, known) {
+                // The ConfigMap does not say which phases were skipped.
+                (published.skips_proxy, published.skips_dns) = (known.skips_proxy, known.skips_dns);
+            }
+            kubeadm.cluster = published.or_else(|| known.cloned());
+        }
+        let tag = kubeadm.cluster.as_ref().map(|cluster| &cluster.etcd_image_tag);
+        spec.etcd_image_tag = tag.filter(|tag| !tag.is_empty()).cloned();
+    }
+
+    /// What the ConfigMap of kubeadm says, unless a client made it larger than any kubeadm would.
+    fn published(&self) -> Option<KubeadmCluster> {
+        const READ_MAX: usize = 64 * 1024;
+        let key = Key::new("", "configmaps", "kube-system", "kubeadm-config");
+        let value = self.served.store.get(&key)?.value();
+        let text = value["data"]["ClusterConfiguration"].as_str().filter(|text| text.len() <= READ_MAX)?;
+        KubeadmCluster::published(text)
     }
 
     /// The specification of a machine that was admitted, complete with its allocation.
@@ -358,6 +396,9 @@ impl Cluster {
                 let url = |port| {
                     vec![format!("https://{}", Endpoint { host: spec.internal_address().into(), port })]
                 };
+                if !spec.runs_etcd() {
+                    return;
+                }
                 if !spec.etcd_member_removed {
                     self.served.etcd.lock().add_member(Member {
                         id: self.member(name),
@@ -786,15 +827,13 @@ impl Cluster {
     /// Projects the objects that the whole control plane shares, once there is an API server. Their creation time is
     /// the cluster's, so that they are the same whichever machine comes first after a restart.
     fn project_control_plane(&self, state: &State) {
-        let first = state
-            .machines
-            .values()
-            .filter_map(|machine| Some((machine.reached.get(&Stage::ApiServer)?, &machine.spec.version)))
-            .min();
-        let (Some((_, version)), Some(authorities)) = (first, &state.authorities) else { return };
+        let (Some(first), Some(authorities)) = (first_control_plane(state), &state.authorities) else {
+            return;
+        };
         let scope = self.scope(self.spec.created_at);
-        self.project(projection::kubeadm(&scope, version, &authorities.cluster));
-        self.project(projection::addons(&scope, version));
+        let configuration = first.cluster_configuration().cloned().unwrap_or_default();
+        self.project(projection::kubeadm(&scope, &first.version, &configuration, &authorities.cluster));
+        self.project(projection::addons(&scope, &first.version, &configuration));
         self.count_nodes();
     }
 
@@ -870,6 +909,14 @@ impl Cluster {
     }
 }
 
+/// The machine whose API server came up first.
+fn first_control_plane(state: &State) -> Option<&MachineSpec> {
+    let up = state.machines.values().filter_map(|machine| {
+        Some((machine.reached.get(&Stage::ApiServer)?, &machine.spec.version, &machine.spec))
+    });
+    up.min_by_key(|(reached, version, _)| (*reached, *version)).map(|(.., spec)| spec)
+}
+
 /// The key of a Node.
 fn node_key(name: &str) -> Key {
     Key::new("", "nodes", "", name)
@@ -926,7 +973,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
+    use crate::identity::{ClusterId, MachineAddress, MachineId};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
     use crate::timed::Flap;
@@ -1003,6 +1050,7 @@ pub(crate) mod tests {
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,
+            kubeadm: None,
             update: None,
         }
     }

@@ -53,6 +53,7 @@ mod tls;
 mod trouble;
 mod tunnel;
 mod usage;
+mod user_data;
 
 pub use caller::Caller;
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
@@ -86,3 +87,4 @@ pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
 pub use timed::{EarlyExpiry, Flap, OtherName};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;
+pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

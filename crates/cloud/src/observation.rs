@@ -8,6 +8,7 @@ use nephele_engine::{Endpoint, Hardware};
 use crate::identity::{ClusterId, FaultId, MachineId, Stage};
 use crate::spec::{Allocation, Software};
 use crate::symptom::Symptom;
+use crate::user_data::Kubeadm;
 
 /// The state of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct MachineObservation {
     pub hardware: Hardware,
     /// Its software.
     pub software: Software,
+    /// What its kubeadm configuration says.
+    pub kubeadm: Option<Box<Kubeadm>>,
     /// The last update in place that was requested.
     pub update: Option<UpdateObservation>,
     /// Whether it is being deleted.

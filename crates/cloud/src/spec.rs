@@ -14,6 +14,7 @@ use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
+use crate::user_data::{Kubeadm, KubeadmCluster};
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +129,8 @@ pub struct MachineSpec {
     pub etcd_image_tag: Option<String>,
     /// Its files, if known.
     pub files: Option<Files>,
+    /// What its kubeadm configuration says; none if it had none that is known.
+    pub kubeadm: Option<Box<Kubeadm>>,
     /// The last update in place that was requested, unless it has ended.
     pub update: Option<Box<MachineUpdate>>,
 }
@@ -266,6 +269,16 @@ impl MachineSpec {
     pub(crate) fn software(&self) -> Software {
         let Self { version, image, etcd_image_tag, files, .. } = self.clone();
         Software { version, image, etcd_image_tag, files }
+    }
+
+    /// What its kubeadm configuration says about the cluster.
+    pub(crate) fn cluster_configuration(&self) -> Option<&KubeadmCluster> {
+        self.kubeadm.as_ref()?.cluster.as_ref()
+    }
+
+    /// Whether it runs a member of etcd.
+    pub(crate) fn runs_etcd(&self) -> bool {
+        self.cluster_configuration().is_none_or(|cluster| cluster.external_etcd.is_empty())
     }
 
     /// Replaces the software of the machine.

@@ -153,7 +153,10 @@ async fn pool(world: &World, name: &str, replicas: i32) -> InMemoryMachinePool {
 
 /// A cluster whose control plane is up, with a pool, and with Cluster API core.
 async fn running(port: u16, replicas: i32) -> (World, Core) {
-    let world = World::start(port);
+    running_in(World::start(port), replicas).await
+}
+
+async fn running_in(world: World, replicas: i32) -> (World, Core) {
     world.cluster("demo").await;
     world.authorities("demo").await;
     world.api.patch_status::<core::Cluster>("demo", &json!(objects::provisioned(true))).await;
@@ -172,6 +175,22 @@ fn is_settled(object: &InMemoryMachinePool, replicas: i32) -> bool {
 async fn settled(world: &World, replicas: i32) -> InMemoryMachinePool {
     let what = format!("to have {replicas} machines");
     world.api.eventually("pool", &what, |object| is_settled(object, replicas)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_of_a_pool_boot_with_the_data_of_the_pool() {
+    let world = World::start(19_800);
+    let documents = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration:\n  \
+                     kubeletExtraArgs: [{name: node-labels, value: pool=one}]";
+    let path = "/run/kubeadm/kubeadm-join-config.yaml";
+    crate::bootstrap::give(&world, "bootstrap", &crate::bootstrap::cloud_config(path, documents)).await;
+    let (world, _core) = running_in(world, 2).await;
+    settled(&world, 2).await;
+    let found = world.api.api::<InMemoryMachine>().list(&ListParams::default()).await.expect("a list");
+    let labels = |machine: &InMemoryMachine| Some(machine.origin()?.kubeadm?.node_labels);
+    let expected = Some(BTreeMap::from([("pool".to_owned(), "one".to_owned())]));
+    assert_eq!(found.items.iter().map(labels).collect::<Vec<_>>(), [expected.clone(), expected]);
+    world.stop().await;
 }
 
 async fn scale(world: &World, replicas: i32) -> InMemoryMachinePool {

@@ -123,6 +123,7 @@ impl Cluster {
         let has_started = |component: &Component| {
             let stage = if *component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
             machine.reached.contains_key(&stage)
+                && (stage != Stage::Etcd || machine.spec.runs_etcd())
                 && store.get(&Key::new("", "pods", "kube-system", &component.pod_name(name))).is_none()
         };
         let pods: Vec<_> = Component::ALL.into_iter().filter(has_started).collect();

@@ -4,6 +4,7 @@ use nephele_apiserver::Key;
 use serde_json::{Value, json};
 
 use super::{Projected, Scope};
+use crate::user_data::KubeadmCluster;
 
 /// A CoreDNS version that KCP's Corefile migration supports.
 pub const DNS_IMAGE_TAG: &str = "v1.13.1";
@@ -33,7 +34,7 @@ const COREFILE: &str = ".:53 {
 }
 ";
 
-pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
+pub(crate) fn addons(scope: &Scope<'_>, version: &str, configured: &KubeadmCluster) -> Vec<Projected> {
     let system = "kube-system";
     let proxy_labels = json!({"k8s-app": "kube-proxy"});
     let proxy = json!({
@@ -43,7 +44,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
             "template": {
                 "metadata": {"labels": proxy_labels},
                 "spec": {
-                    "containers": [{"name": "kube-proxy", "image": format!("registry.k8s.io/kube-proxy:{version}"),
+                    "containers": [{"name": "kube-proxy", "image": format!("{}/kube-proxy:{version}", configured.repository()),
                                     "imagePullPolicy": "IfNotPresent",
                                     "command": ["/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy/config.conf"]}],
                     "hostNetwork": true, "nodeSelector": {"kubernetes.io/os": "linux"},
@@ -67,7 +68,7 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
                 "metadata": {"labels": dns_labels},
                 "spec": {
                     "containers": [{"name": "coredns",
-                                    "image": format!("registry.k8s.io/coredns/coredns:{DNS_IMAGE_TAG}"),
+                                    "image": configured.dns_image(DNS_IMAGE_TAG),
                                     "imagePullPolicy": "IfNotPresent", "args": ["-conf", "/etc/coredns/Corefile"],
                                     "volumeMounts": [{"name": "config-volume", "mountPath": "/etc/coredns",
                                                       "readOnly": true}]}],
@@ -104,15 +105,19 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str) -> Vec<Projected> {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app": "kube-proxy"}},
         "data": {"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: \"\"\n"},
     });
-    vec![
+    let proxy = [
         scope.object("", "serviceaccounts", system, "kube-proxy", account()),
         scope.object("", "configmaps", system, "kube-proxy", proxy_config),
         scope.object("apps", "daemonsets", system, "kube-proxy", proxy),
+    ];
+    let dns = [
         scope.object("", "serviceaccounts", system, "coredns", account()),
         scope.object("", "configmaps", system, "coredns", dns_config),
         scope.object("apps", "deployments", system, "coredns", dns),
         scope.object("", "services", system, "kube-dns", dns_service),
-    ]
+    ];
+    let proxy = proxy.into_iter().filter(|_| !configured.skips_proxy);
+    proxy.chain(dns.into_iter().filter(|_| !configured.skips_dns)).collect()
 }
 
 /// The keys of the addons that clients upgrade: kube-proxy, then CoreDNS.

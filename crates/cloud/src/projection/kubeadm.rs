@@ -4,28 +4,51 @@ use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::json;
 
 use super::{Projected, Scope};
+use crate::user_data::KubeadmCluster;
 
 /// `authority` is the cluster's. The algorithm of its key is shown as kubeadm's algorithm for all keys. If kubeadm does
 /// not know the algorithm, kubeadm's default is shown.
-pub(crate) fn kubeadm(scope: &Scope<'_>, version: &str, authority: &Authority) -> Vec<Projected> {
+pub(crate) fn kubeadm(
+    scope: &Scope<'_>,
+    version: &str,
+    configured: &KubeadmCluster,
+    authority: &Authority,
+) -> Vec<Projected> {
     let cluster = scope.cluster;
     let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);
     let endpoint = cluster.endpoint.as_ref().map(ToString::to_string).unwrap_or_default();
     // The document that KCP parses, changes and writes back on an upgrade.
-    let configuration = json!({
+    let mut configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
         "apiServer": {}, "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
         "certificatesDir": "/etc/kubernetes/pki", "clusterName": cluster.id.name,
         "controlPlaneEndpoint": endpoint, "controllerManager": {},
         "dns": {},
         "encryptionAlgorithm": algorithm.as_str(), "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
-        "imageRepository": "registry.k8s.io", "kubernetesVersion": version,
+        "imageRepository": configured.repository(), "kubernetesVersion": version,
         "networking": {
             "dnsDomain": cluster.domain(), "podSubnet": cluster.pod_cidrs.join(","),
             "serviceSubnet": cluster.service_subnet(),
         },
         "proxy": {}, "scheduler": {},
     });
+    if !configured.external_etcd.is_empty() {
+        configuration["etcd"] = json!({"external": {
+            "endpoints": configured.external_etcd, "caFile": "/etc/kubernetes/pki/etcd/ca.crt",
+            "certFile": "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+            "keyFile": "/etc/kubernetes/pki/apiserver-etcd-client.key",
+        }});
+    }
+    for (pointer, field, value) in [
+        ("/dns", "imageRepository", &configured.dns_image_repository),
+        ("/dns", "imageTag", &configured.dns_image_tag),
+        ("/etcd/local", "imageRepository", &configured.etcd_image_repository),
+        ("/etcd/local", "imageTag", &configured.etcd_image_tag),
+    ] {
+        if let Some(part) = configuration.pointer_mut(pointer).filter(|_| !value.is_empty()) {
+            part[field] = value.as_str().into();
+        }
+    }
     let config_map = |namespace: &str, name: &str, data: serde_json::Value| {
         let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data});
         scope.object("", "configmaps", namespace, name, value)

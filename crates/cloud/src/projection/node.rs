@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Projected, Scope, time};
 use crate::identity::{MachineAddress, Role};
 use crate::spec::MachineSpec;
+use crate::user_data::Taint;
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
@@ -24,12 +25,12 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
         "kubernetes.io/hostname": name,
     });
-    // CABPK makes kubeadm register Nodes with this taint. Cluster API core removes it after it has labelled the Node.
-    let mut taints = vec![json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"})];
+    for (key, value) in machine.kubeadm.iter().flat_map(|kubeadm| &kubeadm.node_labels) {
+        labels[key.as_str()] = value.as_str().into();
+    }
     if machine.role == Role::ControlPlane {
         labels["node-role.kubernetes.io/control-plane"] = "".into();
         labels["node.kubernetes.io/exclude-from-external-load-balancers"] = "".into();
-        taints.insert(0, json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}));
     }
     if let Some(zone) = &machine.zone {
         labels["topology.kubernetes.io/zone"] = zone.as_str().into();
@@ -50,7 +51,11 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
         .collect();
     let mut capacity = json!(capacity);
     capacity["hugepages-2Mi"] = "0".into();
-    let mut spec = json!({"providerID": machine.id.provider_id(), "taints": taints});
+    let mut spec = json!({"providerID": machine.id.provider_id()});
+    let taints = taints(machine);
+    if !taints.is_empty() {
+        spec["taints"] = taints.into();
+    }
     if let Some(first) = machine.allocation.pod_cidrs.first().filter(|_| name == machine.id.name) {
         spec["podCIDR"] = first.as_str().into();
         spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
@@ -82,6 +87,23 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
         scope.object("", "nodes", "", name, value),
         scope.object("coordination.k8s.io", "leases", "kube-node-lease", name, lease),
     ]
+}
+
+/// The taints that a Node registers with: those of its kubeadm configuration, or else those of its role.
+fn taints(machine: &MachineSpec) -> Vec<Value> {
+    let control_plane = (machine.role == Role::ControlPlane)
+        .then(|| json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}));
+    let Some(kubeadm) = &machine.kubeadm else {
+        // CABPK adds it for workers. Cluster API core removes it after it has labelled the Node.
+        let uninitialized = json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"});
+        return control_plane.into_iter().chain([uninitialized]).collect();
+    };
+    let Some(taints) = &kubeadm.taints else { return control_plane.into_iter().collect() };
+    let shown = |Taint { key, value, effect }: &Taint| match value.as_str() {
+        "" => json!({"key": key, "effect": effect}),
+        value => json!({"key": key, "value": value, "effect": effect}),
+    };
+    taints.iter().map(shown).collect()
 }
 
 /// The fields of a status that a kubelet reports, and whose absence it notices.

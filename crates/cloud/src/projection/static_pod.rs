@@ -36,12 +36,13 @@ impl Component {
 
     fn image(self, machine: &MachineSpec) -> String {
         let version = machine.version.as_str();
+        let configuration = machine.cluster_configuration().cloned().unwrap_or_default();
         match self {
             Self::Etcd => {
                 let tag = machine.etcd_image_tag.as_deref().unwrap_or_else(|| etcd_image_tag(version));
-                format!("registry.k8s.io/etcd:{tag}")
+                configuration.etcd_image(tag)
             }
-            other => format!("registry.k8s.io/{}:{version}", other.name()),
+            other => format!("{}/{}:{version}", configuration.repository(), other.name()),
         }
     }
 

@@ -13,6 +13,7 @@ use super::*;
 use crate::caller::Caller;
 use crate::identity::{MachineAddress, MachineId, Role};
 use crate::spec::{Allocation, MachineSpec};
+use crate::user_data::{Kubeadm, KubeadmCluster, Taint};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
@@ -61,6 +62,7 @@ fn machine(role: Role) -> MachineSpec {
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,
+        kubeadm: None,
         update: None,
     }
 }
@@ -77,8 +79,8 @@ fn everything() -> Vec<Projected> {
     let mut all = base(&scope);
     all.extend(node(&scope, &machine, "m1"));
     all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, "m1", component)));
-    all.extend(kubeadm(&scope, &machine.version, &AUTHORITY));
-    all.extend(addons(&scope, &machine.version));
+    all.extend(kubeadm(&scope, &machine.version, &KubeadmCluster::default(), &AUTHORITY));
+    all.extend(addons(&scope, &machine.version, &KubeadmCluster::default()));
     all
 }
 
@@ -274,7 +276,8 @@ fn kubeadm_config_names_the_algorithm_of_the_clusters_authority() {
     let cluster = cluster();
     let scope = Scope { cluster: &cluster, at: at() };
     for algorithm in [KeyAlgorithm::Rsa2048, KeyAlgorithm::EcdsaP256, KeyAlgorithm::EcdsaP384] {
-        let configuration = kubeadm(&scope, "v1.36.3", &authority(algorithm)).remove(0).value;
+        let configuration =
+            kubeadm(&scope, "v1.36.3", &KubeadmCluster::default(), &authority(algorithm)).remove(0).value;
         let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
         let document: Value = serde_yaml_ng::from_str(text).unwrap();
         assert_eq!(document["encryptionAlgorithm"], algorithm.as_str());
@@ -335,6 +338,81 @@ fn addons_run_what_was_asked_for() {
 }
 
 #[test]
+fn what_the_kubeadm_configuration_says_is_what_is_shown() {
+    let cluster = cluster();
+    let scope = Scope { cluster: &cluster, at: at() };
+    let taint =
+        |key: &str, value: &str| Taint { key: key.into(), value: value.into(), effect: "NoSchedule".into() };
+    let registered = |role: Role, labels: &[(&str, &str)], taints: Option<Vec<Taint>>| {
+        let node_labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let kubeadm = Some(Box::new(Kubeadm { node_labels, taints, cluster: None }));
+        let node = node(&scope, &MachineSpec { kubeadm, ..machine(role) }, "m1").remove(0).value;
+        let shown = labels.iter().map(|(key, _)| node["metadata"]["labels"][*key].clone());
+        (node["spec"]["taints"].clone(), shown.collect::<Vec<_>>())
+    };
+    let labels = [("pool", "gpu"), ("kubernetes.io/os", "windows"), ("topology.kubernetes.io/zone", "z")];
+    let taints =
+        json!([{"key": "gpu", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]);
+    // The cloud decides about the zone.
+    let shown = vec![json!("gpu"), json!("windows"), json!("sim-1a")];
+    let both = Some(vec![taint("gpu", ""), taint("a", "b")]);
+    assert_eq!(registered(Role::Worker, &labels, both), (taints, shown));
+    assert_eq!(registered(Role::ControlPlane, &[], Some(vec![])), (json!(null), vec![]));
+    assert_eq!(registered(Role::Worker, &[], None), (json!(null), vec![]));
+    let usual = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
+    assert_eq!(registered(Role::ControlPlane, &[], None), (usual, vec![]));
+
+    let configured =
+        KubeadmCluster { image_repository: "mirror.example".into(), ..KubeadmCluster::default() };
+    let images = |configured: &KubeadmCluster| {
+        let kubeadm = Kubeadm { cluster: Some(configured.clone()), ..Kubeadm::default() };
+        let machine = MachineSpec { kubeadm: Some(Box::new(kubeadm)), ..machine(Role::ControlPlane) };
+        let mut all: Vec<_> =
+            Component::ALL.map(|component| static_pod(&scope, &machine, "m1", component)).into();
+        all.extend(addons(&scope, "v1.36.3", configured));
+        let images = all.iter().filter_map(|object| {
+            let template = object.value.pointer("/spec/template/spec").unwrap_or(&object.value["spec"]);
+            template["containers"][0]["image"].as_str().map(str::to_owned)
+        });
+        images.collect::<Vec<_>>()
+    };
+    let of = |etcd: &str, dns: &str| {
+        ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"]
+            .map(|name| format!("mirror.example/{name}:v1.36.3"))
+            .into_iter()
+            .enumerate()
+            .flat_map(|(index, image)| [(index == 0).then(|| etcd.to_owned()), Some(image)])
+            .flatten()
+            .chain([dns.to_owned()])
+            .collect::<Vec<_>>()
+    };
+    let dns = format!("mirror.example/coredns:{DNS_IMAGE_TAG}");
+    assert_eq!(images(&configured), of("mirror.example/etcd:3.6.8-0", &dns));
+    let all = KubeadmCluster {
+        dns_image_repository: "dns.example/a".into(),
+        dns_image_tag: "v1.12.0".into(),
+        etcd_image_repository: "etcd.example".into(),
+        etcd_image_tag: "3.5.0".into(),
+        ..configured
+    };
+    assert_eq!(images(&all), of("etcd.example/etcd:3.6.8-0", "dns.example/a/coredns:v1.12.0"));
+    let written = |configured: &KubeadmCluster| {
+        let map = kubeadm(&scope, "v1.36.3", configured, &AUTHORITY).remove(0).value;
+        KubeadmCluster::published(map["data"]["ClusterConfiguration"].as_str().unwrap()).unwrap()
+    };
+    assert_eq!(written(&all), all);
+    let external = KubeadmCluster {
+        external_etcd: vec!["https://a:2379".into()],
+        image_repository: "r".into(),
+        ..KubeadmCluster::default()
+    };
+    assert_eq!(written(&external), external);
+
+    let skipped = KubeadmCluster { skips_proxy: true, skips_dns: true, ..KubeadmCluster::default() };
+    assert_eq!(addons(&scope, "v1.36.3", &skipped), []);
+}
+
+#[test]
 fn addon_is_rolled_out_to_as_many_as_are_asked_for() {
     let mut deployment =
         json!({"metadata": {"generation": 4}, "spec": {"replicas": 3}, "status": {"replicas": 2}});
@@ -364,7 +442,7 @@ fn ipv6_cluster_has_ipv6_services() {
         (&service["spec"]["clusterIP"], &service["spec"]["ipFamilies"]),
         (&json!("fd00:1::1"), &json!(["IPv6"]))
     );
-    let configuration = kubeadm(&scope, "v1.36.3", &AUTHORITY).remove(0).value;
+    let configuration = kubeadm(&scope, "v1.36.3", &KubeadmCluster::default(), &AUTHORITY).remove(0).value;
     let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
     assert!(text.contains("'[fd00::9]:20000'") || text.contains("\"[fd00::9]:20000\""), "{text}");
 }

@@ -219,6 +219,7 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,
+        kubeadm: None,
         update: None,
     }
 }

@@ -20,7 +20,7 @@ use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
 
 use super::validate::has_begun;
-use super::{Error, software};
+use super::{Error, bootstrap, software};
 use crate::catalogs;
 use crate::claims;
 use crate::context::Context;
@@ -203,6 +203,7 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
         cloud: observed.catalog.clone(),
         hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
+        kubeadm: observed.kubeadm.as_deref().map(bootstrap::to_api),
         draw_key: ordinal.map(|ordinal| DrawKey { set: set.clone(), ordinal: i64::from(ordinal) }),
         reached: known_reached.filter(|known| known.keys().eq(reached.keys())).unwrap_or(reached),
     }

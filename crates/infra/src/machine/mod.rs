@@ -1,6 +1,7 @@
 //! `InMemoryMachine`: waits, boots, joins its cluster, is deleted.
 
 mod act;
+mod bootstrap;
 mod fetch;
 mod hook;
 mod plan;
@@ -152,7 +153,10 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
         }
         // Does not happen: the extensions were called, and the plan was made again.
         Plan::Ask(_) => Ok(Outcome::WaitingOn("answer")),
-        Plan::Provide { spec, claimed } => {
+        Plan::Provide { mut spec, claimed } => {
+            if let Some(kubeadm) = Box::pin(bootstrap::read(&object, &spec, &context)).await? {
+                spec.kubeadm = Some(kubeadm);
+            }
             // 4. act: the cloud, then the spec.
             let cluster = &spec.id.cluster.name;
             claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;

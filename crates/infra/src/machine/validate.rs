@@ -19,7 +19,7 @@ use nephele_cloud::{
 use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
-use super::software;
+use super::{bootstrap, software};
 use crate::claims::{self, Claim};
 
 /// The result of the checks.
@@ -205,6 +205,7 @@ fn spec(
         Some((*stage, known.or_else(before)?))
     });
     let Software { version, image, etcd_image_tag, files } = software::software(object, machine);
+    let kubeadm = object.origin().and_then(|origin| origin.kubeadm);
     MachineSpec {
         id: MachineId { cluster, name: object.name_any() },
         labels: machine.labels().clone(),
@@ -221,6 +222,7 @@ fn spec(
         image,
         etcd_image_tag,
         files,
+        kubeadm: kubeadm.map(|recorded| Box::new(bootstrap::from_api(recorded))),
         update: software::update(object),
         start_up,
         allocation: allocation_with(object, Some(machine), claims),

@@ -5,6 +5,7 @@ mod cluster_template;
 pub mod deletion;
 mod former;
 pub mod instance;
+pub mod kubeadm;
 mod machine;
 mod machine_pool;
 mod machine_pool_template;

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kubeadm::Kubeadm;
 use super::update::Software;
 use super::{InMemoryCluster, MachineAddress, former};
 use crate::schema;
@@ -63,6 +64,9 @@ pub struct Origin {
     /// The software that it runs. An update in place changes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
+    /// What its kubeadm configuration said; absent if there was none, or in a form that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeadm: Option<Kubeadm>,
     /// The key for its random durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw_key: Option<DrawKey>,
@@ -116,6 +120,7 @@ impl Origin {
             cloud: String::new(),
             hardware: None,
             software: None,
+            kubeadm: None,
             draw_key: None,
             reached: BTreeMap::new(),
         }

@@ -34,6 +34,7 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
         region: None,
         hardware: Hardware::default(),
         software: Software { version: "v1.36.3".into(), ..Software::default() },
+        kubeadm: None,
         update: None,
         deleting: false,
         wrong: BTreeMap::new(),

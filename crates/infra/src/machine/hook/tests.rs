@@ -49,6 +49,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         etcd_member_removed: false,
         etcd_image_tag: None,
         files: None,
+        kubeadm: None,
         update: None,
     };
     let expected = Instance {

@@ -36,6 +36,7 @@ fn wanted(role: Role) -> Wanted {
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,
+            kubeadm: None,
             update: None,
         },
         claims: vec![],

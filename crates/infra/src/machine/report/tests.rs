@@ -43,6 +43,7 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
         region: None,
         hardware: Hardware::default(),
         software: Software::default(),
+        kubeadm: None,
         update: None,
         deleting: false,
         wrong: BTreeMap::new(),

@@ -66,6 +66,7 @@ fn expected(role: Role) -> Wanted {
             etcd_member_removed: false,
             etcd_image_tag: None,
             files: None,
+            kubeadm: None,
             update: None,
         },
         claims: vec![],

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::infrastructure::{conversion::convert, v1beta1, v1beta2};
 use v1beta2::deletion::Deletion;
 use v1beta2::instance::InstanceRecord;
+use v1beta2::kubeadm::{Kubeadm, KubeadmCluster, Taint};
 use v1beta2::origin::{ClusterOrigin, DrawKey, MachineHardware, Origin};
 use v1beta2::termination::Termination;
 use v1beta2::update::{Files, Software, Update};
@@ -188,6 +189,7 @@ prop_compose! {
         cloud in word(),
         hardware in option::of((word(), word(), words())),
         software in option::of(software()),
+        kubeadm in option::of((words(), option::of(vec((word(), word()), 0..3)), option::of((word(), vec(word(), 0..3), any::<bool>())))),
         draw_key in option::of((word(), any::<i64>())),
         reached in btree_map(word(), instant(), 0..3),
     ) -> Origin {
@@ -207,6 +209,19 @@ prop_compose! {
                 capacity,
             }),
             software,
+            kubeadm: kubeadm.map(|(node_labels, taints, cluster)| Kubeadm {
+                node_labels,
+                taints: taints.map(|taints| {
+                    let taint = |(key, effect)| Taint { key, effect, ..Taint::default() };
+                    taints.into_iter().map(taint).collect()
+                }),
+                cluster: cluster.map(|(image_repository, external_etcd, skips_dns)| KubeadmCluster {
+                    image_repository,
+                    external_etcd,
+                    skips_dns,
+                    ..KubeadmCluster::default()
+                }),
+            }),
             draw_key: draw_key.map(|(set, ordinal)| DrawKey { set, ordinal }),
             reached,
         }
