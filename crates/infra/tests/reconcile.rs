@@ -116,6 +116,82 @@ async fn an_endpoint_that_the_user_chose_is_kept() {
     world.stop().await;
 }
 
+/// The message of a condition of an InMemoryCluster that is false for want of its port.
+async fn told(world: &World, name: &str) -> String {
+    let of = |object: &InMemoryCluster| {
+        let status = object.status.clone().unwrap_or_default();
+        let balancer = conditions::find(&status.conditions, types::LOAD_BALANCER_AVAILABLE).cloned();
+        balancer.filter(|balancer| balancer.reason == "PortUnavailable").map(|balancer| balancer.message)
+    };
+    let object = world.api.eventually(name, "to be told of its port", |object| of(object).is_some()).await;
+    of(&object).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_two_users_choose_is_told_with_its_field_and_a_cluster_gets_another() {
+    let world = World::start(17_600);
+    let own = |host: &str| Some(ControlPlaneEndpoint { host: host.into(), port: 17_650 });
+    for (name, endpoint) in [("first", own("a.example")), ("second", own("b.example")), ("third", None)] {
+        let mut cluster = objects::cluster(name);
+        if endpoint.is_none() {
+            let endpoint = nephele_api::core::Endpoint { host: "c.example".into(), port: 17_650 };
+            cluster.spec.control_plane_endpoint = Some(endpoint);
+        }
+        let cluster = world.api.create(&cluster).await;
+        let mut object = objects::in_memory_cluster(&cluster);
+        object.spec.control_plane_endpoint = endpoint;
+        world.api.create(&object).await;
+        if name == "first" {
+            world.provisioned(name).await;
+        }
+    }
+    let taken = "failed to listen on port 17650: it belongs to cluster default/first; spec.controlPlaneEndpoint.port of";
+    assert_eq!(
+        told(&world, "second").await,
+        format!(
+            "{taken} the InMemoryCluster asks for it and cannot change: make the cluster again with another port, or \
+             without one"
+        )
+    );
+    assert_eq!(
+        told(&world, "third").await,
+        format!("{taken} the Cluster asks for it: choose another port, or leave it out")
+    );
+    // The spec of the Cluster is the user's: it can be corrected.
+    let without = json!({ "spec": { "controlPlaneEndpoint": { "host": "c.example", "port": 0 } } });
+    world.api.patch::<Cluster>("third", &without).await;
+    let third = world.provisioned("third").await;
+    let expected = ControlPlaneEndpoint { host: "c.example".into(), port: 17_600 };
+    assert_eq!(third.spec.control_plane_endpoint, Some(expected));
+    // And one that is made again gets its own port, although the port that it asked for is free by then.
+    for name in ["first", "second"] {
+        world.api.delete::<InMemoryCluster>(name).await;
+        world.api.eventually_gone::<InMemoryCluster>(name).await;
+    }
+    world.api.create(&objects::in_memory_cluster(&world.api.get("second").await)).await;
+    let second = world.provisioned("second").await;
+    let expected = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 17_601 };
+    assert_eq!(second.spec.control_plane_endpoint, Some(expected));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_without_a_port_and_a_port_without_a_host_are_completed() {
+    let world = World::start(17_700);
+    for (name, host, port, expected) in
+        [("hosted", "a.example", 0, ("a.example", 17_700)), ("ported", "", 17_750, ("127.0.0.1", 17_750))]
+    {
+        let cluster = world.api.create(&objects::cluster(name)).await;
+        let mut object = objects::in_memory_cluster(&cluster);
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host: host.into(), port });
+        world.api.create(&object).await;
+        let object = world.provisioned(name).await;
+        let expected = ControlPlaneEndpoint { host: expected.0.into(), port: expected.1 };
+        assert_eq!(object.spec.control_plane_endpoint, Some(expected));
+    }
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_endpoint_is_there_when_the_flag_is() {
     let world = World::start(11_500);
@@ -661,8 +737,8 @@ async fn a_published_endpoint_survives_another_advertised_host_and_says_so() {
     let endpoint = object.spec.control_plane_endpoint.clone();
     let elsewhere = Setup { advertise_host: "nephele.example", ..Setup::at(13_600) };
     let world = world.restart_with(elsewhere).await;
-    let message =
-        "Published under 127.0.0.1, which cannot change; the manager now advertises nephele.example";
+    let message = "Published under 127.0.0.1, which cannot change and has to lead to the manager; the manager advertises \
+                   nephele.example";
     let told = world
         .api
         .eventually::<InMemoryCluster>("demo", message, |object| {

@@ -44,7 +44,7 @@ pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestam
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
     let cloud = cloud(object, &applied.offer.location);
-    let balancer = load_balancer(applied);
+    let balancer = load_balancer(object, applied);
     let authorities = authorities(&applied.authorities);
     let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()].into_iter().flatten();
     let fault = faults.filter(|condition| condition.status == conditions::FALSE).map(summary).next();
@@ -87,7 +87,7 @@ fn missing_cloud(name: &str) -> Condition {
     condition(kind, conditions::FALSE, reason, missing_message(name))
 }
 
-fn load_balancer(applied: &Applied) -> Condition {
+fn load_balancer(object: &InMemoryCluster, applied: &Applied) -> Condition {
     let kind = types::LOAD_BALANCER_AVAILABLE;
     match &applied.endpoint {
         Ok(endpoint) => {
@@ -97,7 +97,8 @@ fn load_balancer(applied: &Applied) -> Condition {
                 String::new()
             } else {
                 format!(
-                    "Published under {host}, which cannot change; the manager now advertises {advertised}"
+                    "Published under {host}, which cannot change and has to lead to the manager; the manager \
+                     advertises {advertised}"
                 )
             };
             condition(kind, conditions::TRUE, reasons::AVAILABLE, message)
@@ -119,9 +120,32 @@ fn load_balancer(applied: &Applied) -> Condition {
                 | ClusterError::Restore(_)
                 | ClusterError::Record(_) => reasons::INTERNAL_ERROR,
             };
-            condition(kind, conditions::FALSE, reason, refusal::message(error))
+            let message = refusal::message(error);
+            let message = match advice(object, error) {
+                Some(advice) => format!("{message}; {advice}"),
+                None => message,
+            };
+            condition(kind, conditions::FALSE, reason, message)
         }
     }
+}
+
+/// What users can do about a port that they have asked for. What was published before belongs to a cluster that is used.
+fn advice(object: &InMemoryCluster, error: &ClusterError) -> Option<&'static str> {
+    let is_asked = match error {
+        ClusterError::PortInUse { .. }
+        | ClusterError::PortReserved { .. }
+        | ClusterError::PortLeaked { .. }
+        | ClusterError::PortOutside { .. } => object.first_created().is_none(),
+        _ => false,
+    };
+    let own = object.spec.control_plane_endpoint.as_ref().is_some_and(|endpoint| endpoint.port != 0);
+    is_asked.then_some(if own {
+        "spec.controlPlaneEndpoint.port of the InMemoryCluster asks for it and cannot change: make the cluster again \
+         with another port, or without one"
+    } else {
+        "spec.controlPlaneEndpoint.port of the Cluster asks for it: choose another port, or leave it out"
+    })
 }
 
 /// The condition CertificateAuthoritiesAvailable; none while the authorities do not exist.
@@ -147,7 +171,9 @@ mod tests {
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use nephele_api::cloud::v1alpha1::SimulatedCloud;
-    use nephele_api::infrastructure::v1beta2::{ClaimedAddress, CloudReference, FailureDomain};
+    use nephele_api::infrastructure::v1beta2::{
+        ClaimedAddress, CloudReference, ControlPlaneEndpoint, FailureDomain,
+    };
     use nephele_cloud::Endpoint;
     use nephele_testkit::objects;
 
@@ -293,17 +319,20 @@ mod tests {
     fn an_endpoint_under_another_host_than_the_advertised_is_told() {
         let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(AuthoritiesState::Missing) };
         let status = provided(&object(), &applied, at(5));
-        let message = "Published under 127.0.0.1, which cannot change; the manager now advertises 10.0.0.9";
+        let message = "Published under 127.0.0.1, which cannot change and has to lead to the manager; the manager \
+                       advertises 10.0.0.9";
         assert_eq!(status.conditions[1], since(5, "LoadBalancerAvailable", "True", "Available", message));
         assert_eq!(status.conditions[2], since(5, "Ready", "True", "Ready", ""));
     }
 
     #[test]
-    fn a_cluster_without_a_port_is_not_provisioned() {
-        let error = ClusterError::PortInUse { port: 6443, source: None };
-        let applied = Applied { endpoint: Err(error), ..applied(AuthoritiesState::Missing) };
-        let message = "failed to listen on port 6443";
-        let expected = InMemoryClusterStatus {
+    fn a_cluster_without_a_port_is_not_provisioned_and_names_the_field_that_asks_for_it() {
+        let told = |object: &InMemoryCluster, error| {
+            let applied = Applied { endpoint: Err(error), ..applied(AuthoritiesState::Missing) };
+            provided(object, &applied, at(5))
+        };
+        let in_use = || ClusterError::PortInUse { port: 6443, source: None };
+        let expected = |message: &str| InMemoryClusterStatus {
             initialization: None,
             network: None,
             failure_domains: vec![],
@@ -313,7 +342,41 @@ mod tests {
                 since(5, "Ready", "False", "NotReady", &format!("LoadBalancerAvailable: {message}")),
             ],
         };
-        assert_eq!(provided(&object(), &applied, at(5)), expected);
+        let mut own = object();
+        own.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host: "a".into(), port: 6443 });
+        let mut published = own.clone();
+        published.set_first_created(at(1));
+        let asked = "spec.controlPlaneEndpoint.port of the";
+        for (object, error, message) in [
+            (&published, in_use(), "failed to listen on port 6443".to_owned()),
+            (
+                &own,
+                in_use(),
+                format!(
+                    "failed to listen on port 6443; {asked} InMemoryCluster asks for it and cannot change: make the cluster \
+                     again with another port, or without one"
+                ),
+            ),
+            (
+                &object(),
+                // The cluster that has it is in another namespace.
+                ClusterError::PortReserved { port: 6443, owner: None },
+                format!(
+                    "failed to listen on port 6443: it belongs to a cluster of another namespace; {asked} Cluster asks for \
+                     it: choose another port, or leave it out"
+                ),
+            ),
+            (
+                &object(),
+                ClusterError::PortOutside { port: 6443 },
+                format!(
+                    "failed to listen on port 6443: this manager does not serve it (--workload-ports, --moved-ports); \
+                     {asked} Cluster asks for it: choose another port, or leave it out"
+                ),
+            ),
+        ] {
+            assert_eq!(told(object, error), expected(&message));
+        }
     }
 
     #[test]
