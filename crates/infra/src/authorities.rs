@@ -40,6 +40,16 @@ pub(crate) enum InvalidAuthority {
         /// The key.
         key: &'static str,
     },
+    /// The key of the authority is kept elsewhere, as in kubeadm's mode with an external one. Nothing can be signed with it,
+    /// and machines have no certificates of the user's own.
+    #[error(
+        "Secret {secret} has no tls.key: a certificate authority whose key is elsewhere cannot be used, because the \
+         simulated API servers need certificates of it"
+    )]
+    External {
+        /// Name of the Secret.
+        secret: String,
+    },
     /// The data is not a usable certificate authority.
     #[error("Secret {secret} holds no usable certificate authority")]
     Unusable {
@@ -68,9 +78,11 @@ impl<S: AsRef<AuthoritySecret>> Sources<S> {
 /// Reads the authority that a Secret holds.
 pub(crate) fn authority(secret: &AuthoritySecret) -> Result<Authority, InvalidAuthority> {
     let name = || secret.name_any();
-    let (Some(certificate), Some(key)) = (&secret.certificate, &secret.key) else {
-        let key = if secret.certificate.is_none() { "tls.crt" } else { "tls.key" };
-        return Err(InvalidAuthority::Absent { secret: name(), key });
+    let Some(certificate) = &secret.certificate else {
+        return Err(InvalidAuthority::Absent { secret: name(), key: "tls.crt" });
+    };
+    let Some(key) = secret.key.as_ref().filter(|key| !key.0.is_empty()) else {
+        return Err(InvalidAuthority::External { secret: name() });
     };
     Authority::from_pem(&certificate.0, &key.0)
         .map_err(|source| InvalidAuthority::Unusable { secret: name(), source })
@@ -129,7 +141,10 @@ mod tests {
             nephele_kit::chain(&sources.read().expect_err("no authority"))
         };
         assert_eq!(message(json!({})), "Secret demo-ca has no tls.crt");
-        assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==" })), "Secret demo-ca has no tls.key");
+        let external = "Secret demo-ca has no tls.key: a certificate authority whose key is elsewhere cannot be used, \
+                        because the simulated API servers need certificates of it";
+        assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==" })), external);
+        assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "" })), external);
         let garbage = message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "Z2FyYmFnZQ==" }));
         assert!(garbage.starts_with("Secret demo-ca holds no usable certificate authority: "), "{garbage}");
         assert!(!garbage.contains("garbage"), "{garbage}");

@@ -1,6 +1,7 @@
 //! Both controllers against a management API in this process, with a real cloud. The test plays Cluster API core.
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Bootstrap, Cluster, Machine};
@@ -625,6 +626,50 @@ async fn a_kubeadm_cluster_has_a_kubeconfig_for_its_endpoint_when_it_is_provisio
             cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.authorities_set)
         })
         .await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authority_whose_key_is_elsewhere_is_told_by_the_cluster_and_its_machines() {
+    let world = World::start(18_700);
+    let mut external = objects::authority_secret("demo", Purpose::Cluster);
+    let whole = external.data.clone();
+    external.data.as_mut().expect("data").remove("tls.key");
+    world.api.create(&external).await;
+    world.cluster("demo").await;
+    world.api.create(&objects::authority_secret("demo", Purpose::Etcd)).await;
+    let machine = world.machine(&objects::control_plane("demo", "cp")).await;
+    world.bootstrap("cp").await;
+    let machine = world.waits(&machine, "InvalidCertificateAuthority").await;
+    let expected = "Secret demo-ca has no tls.key: a certificate authority whose key is elsewhere cannot be used, because \
+                    the simulated API servers need certificates of it";
+    let is_told = |list: &[Condition], kind: &str| {
+        conditions::find(list, kind).is_some_and(|condition| condition.message == expected)
+    };
+    let status = machine.status.clone().unwrap_or_default();
+    assert!(is_told(&status.conditions, types::VM_PROVISIONED), "{status:?}");
+    world
+        .api
+        .eventually::<InMemoryCluster>("demo", expected, |object| {
+            let status = object.status.clone().unwrap_or_default();
+            is_told(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
+        })
+        .await;
+    world.api.patch::<Secret>("demo-ca", &json!({ "data": whole })).await;
+    world.ready(&machine).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_of_an_external_etcd() {
+    let world = World::start(18_800);
+    let external = json!({ "etcd": { "external": { "endpoints": ["https://etcd.example:2379"] } } });
+    world.configured_cluster("demo", external).await;
+    world.provisioned("demo").await;
+    let secrets = world.api.api::<Secret>().list(&ListParams::default()).await.expect("it answers");
+    let mut names: Vec<_> = secrets.items.iter().filter_map(|secret| secret.metadata.name.clone()).collect();
+    names.sort();
+    assert_eq!(names, ["demo-ca", "demo-kubeconfig", "demo-proxy"]);
     world.stop().await;
 }
 

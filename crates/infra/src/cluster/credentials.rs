@@ -26,7 +26,7 @@ use nephele_api::labels;
 use nephele_api::names::is_dns_subdomain;
 use nephele_cloud::{ClusterId, Endpoint};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
-use serde_json::json;
+use serde_json::{Value, json};
 use thiserror::Error;
 use tracing::{debug, warn};
 
@@ -80,9 +80,9 @@ pub(super) async fn prepare(
     cluster: &Cluster,
     endpoint: &Endpoint,
 ) {
-    let Some(algorithm) = wanted_algorithm(context, cluster).await else { return };
+    let Some(wanted) = wanted(context, cluster).await else { return };
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: cluster.name_any() };
-    let made = Made { object, id: &id, endpoint, algorithm, now: context.now() };
+    let made = Made { object, id: &id, endpoint, wanted, now: context.now() };
     if let Err(error) = complete(&made, context).await {
         warn!(cluster = %id, error = nephele_kit::chain(&error), "Failed to prepare credentials");
     }
@@ -98,7 +98,10 @@ async fn complete(made: &Made<'_>, context: &Context) -> Result<(), Error> {
         Creation::Created => Some(authority),
         Creation::WasThere => existing_authority(context, made).await?,
     };
-    for purpose in ["etcd", "proxy"] {
+    // The user creates that of an external etcd.
+    for purpose in
+        ["etcd", "proxy"].into_iter().filter(|purpose| *purpose != "etcd" || !made.wanted.external_etcd)
+    {
         create(&secrets, made, made.pair(purpose, &made.authority()?)).await?;
     }
     if let Some(authority) = authority {
@@ -137,9 +140,17 @@ async fn existing_authority(context: &Context, made: &Made<'_>) -> Result<Option
     }
 }
 
-/// The key algorithm that the cluster's KubeadmControlPlane asks for. None when there is no such control plane, when it
-/// belongs to an older Cluster API, or when it asks for something that only KubeadmControlPlane itself creates.
-async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlgorithm> {
+/// What a KubeadmControlPlane asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    algorithm: KeyAlgorithm,
+    /// Whether the user runs etcd elsewhere.
+    external_etcd: bool,
+}
+
+/// What the cluster's KubeadmControlPlane asks for. None when there is no such control plane, when it belongs to an older
+/// Cluster API, or when it asks for something that only KubeadmControlPlane itself creates.
+async fn wanted(context: &Context, cluster: &Cluster) -> Option<Wanted> {
     let reference = cluster.spec.control_plane_ref.as_ref()?;
     // A user chose the group and the name, and both become parts of a path.
     if !reference.is(CONTROL_PLANE_GROUP, "KubeadmControlPlane") || !is_dns_subdomain(&reference.name) {
@@ -162,16 +173,22 @@ async fn wanted_algorithm(context: &Context, cluster: &Cluster) -> Option<KeyAlg
         // not be early.
         return None;
     }
-    let configuration = &control_plane.data["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
+    wanted_by(&control_plane.data["spec"]["kubeadmConfigSpec"]["clusterConfiguration"])
+}
+
+/// What a `clusterConfiguration` asks for. Pure.
+fn wanted_by(configuration: &Value) -> Option<Wanted> {
     if configuration.get("caCertificateValidityPeriodDays").is_some() {
         return None;
     }
-    match configuration["encryptionAlgorithm"].as_str() {
-        None | Some("" | "ECDSA-P256") => Some(KeyAlgorithm::EcdsaP256),
-        Some("ECDSA-P384") => Some(KeyAlgorithm::EcdsaP384),
+    let algorithm = match configuration["encryptionAlgorithm"].as_str() {
+        None | Some("" | "ECDSA-P256") => KeyAlgorithm::EcdsaP256,
+        Some("ECDSA-P384") => KeyAlgorithm::EcdsaP384,
         // KubeadmControlPlane creates RSA keys itself.
-        Some(_) => None,
-    }
+        Some(_) => return None,
+    };
+    let external = configuration["etcd"]["external"].as_object();
+    Some(Wanted { algorithm, external_etcd: external.is_some_and(|external| !external.is_empty()) })
 }
 
 /// The data from which Secrets are created.
@@ -179,7 +196,7 @@ struct Made<'a> {
     object: &'a InMemoryCluster,
     id: &'a ClusterId,
     endpoint: &'a Endpoint,
-    algorithm: KeyAlgorithm,
+    wanted: Wanted,
     now: Timestamp,
 }
 
@@ -191,7 +208,7 @@ impl Made<'_> {
     /// A new authority.
     fn authority(&self) -> Result<Authority, Error> {
         let not_after = self.now + AUTHORITY_VALIDITY;
-        Authority::generate("kubernetes", self.algorithm, self.not_before(), not_after)
+        Authority::generate("kubernetes", self.wanted.algorithm, self.not_before(), not_after)
             .map_err(Error::Generate)
     }
 
@@ -271,10 +288,28 @@ mod tests {
         let mut object = InMemoryCluster::default();
         object.metadata.name = Some("demo-abc".into());
         object.metadata.uid = Some("uid".into());
-        let made =
-            Made { object: &object, id: &id, endpoint: &endpoint, algorithm: KeyAlgorithm::EcdsaP256, now };
+        let wanted = Wanted { algorithm: KeyAlgorithm::EcdsaP256, external_etcd: false };
+        let made = Made { object: &object, id: &id, endpoint: &endpoint, wanted, now };
         let authority = made.authority().expect("made");
         [made.pair("ca", &authority), made.kubeconfig(&authority).expect("made")]
+    }
+
+    #[test]
+    fn a_control_plane_is_given_what_it_would_make_itself() {
+        let wanted = |algorithm, external_etcd| Some(Wanted { algorithm, external_etcd });
+        for (configuration, expected) in [
+            (Value::Null, wanted(KeyAlgorithm::EcdsaP256, false)),
+            (json!({ "encryptionAlgorithm": "ECDSA-P384" }), wanted(KeyAlgorithm::EcdsaP384, false)),
+            (json!({ "encryptionAlgorithm": "RSA-2048" }), None),
+            (json!({ "caCertificateValidityPeriodDays": 7 }), None),
+            (json!({ "etcd": { "local": {}, "external": {} } }), wanted(KeyAlgorithm::EcdsaP256, false)),
+            (
+                json!({ "etcd": { "external": { "endpoints": ["https://a:2379"] } } }),
+                wanted(KeyAlgorithm::EcdsaP256, true),
+            ),
+        ] {
+            assert_eq!(wanted_by(&configuration), expected, "{configuration}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use nephele_testkit::{
     objects::{self, NAMESPACE, Purpose},
 };
 use prometheus::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -195,11 +195,17 @@ impl World {
 
     /// A Cluster with a KubeadmControlPlane, and its InMemoryCluster.
     pub(crate) async fn kubeadm_cluster(&self, name: &str) {
+        self.configured_cluster(name, json!({})).await;
+    }
+
+    /// As [`World::kubeadm_cluster`], with a `clusterConfiguration`.
+    pub(crate) async fn configured_cluster(&self, name: &str, configuration: Value) {
         self.define_kubeadm_control_plane().await;
         let group = "controlplane.cluster.x-k8s.io";
         let control_plane = serde_json::from_value(json!({
             "apiVersion": format!("{group}/v1beta2"), "kind": "KubeadmControlPlane",
-            "metadata": { "name": name, "namespace": NAMESPACE }, "spec": {},
+            "metadata": { "name": name, "namespace": NAMESPACE },
+            "spec": { "kubeadmConfigSpec": { "clusterConfiguration": configuration } },
         }))
         .expect("an object");
         self.create_kubeadm_control_plane(&control_plane).await;
