@@ -108,8 +108,6 @@ pub mod reasons {
     pub const INVALID_CERTIFICATE_AUTHORITY: &str = "InvalidCertificateAuthority";
     /// The user's configuration is invalid.
     pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
-    /// The name is too long to be part of a host name.
-    pub const NAME_TOO_LONG: &str = "NameTooLong";
     /// The cluster has no failure domain of that name.
     pub const UNKNOWN_FAILURE_DOMAIN: &str = "UnknownFailureDomain";
     /// The cloud that the cluster names does not exist.

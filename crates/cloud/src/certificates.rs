@@ -38,7 +38,7 @@ pub(crate) fn api_server(
         None => (not_before, not_after),
     };
     let mut request = api_server_of(spec, validity);
-    request.dns_names.push(machine.id.name.clone());
+    request.dns_names.push(machine.node_name().into_owned());
     request.ip_addresses.extend(addresses(machine));
     unique(&mut request);
     LeafRequest { identity: format!("{}/kube-apiserver/{}", spec.id, machine.id.name), ..request }
@@ -46,12 +46,12 @@ pub(crate) fn api_server(
 
 /// The certificate that a machine's etcd member presents to clients and peers.
 pub(crate) fn etcd_member(spec: &ClusterSpec, machine: &MachineSpec, started_at: Timestamp) -> LeafRequest {
-    let name = &machine.id.name;
+    let (name, node) = (&machine.id.name, machine.node_name());
     let (not_before, not_after) = validity(started_at, 365 * DAY);
     let mut request = LeafRequest {
-        common_name: name.clone(),
+        common_name: node.to_string(),
         organizations: Vec::new(),
-        dns_names: vec!["localhost".to_owned(), name.clone(), format!("etcd-{name}")],
+        dns_names: vec!["localhost".to_owned(), node.to_string(), format!("etcd-{node}")],
         ip_addresses: LOOPBACK.into_iter().chain(addresses(machine)).collect(),
         server_auth: true,
         client_auth: true,

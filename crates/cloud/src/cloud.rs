@@ -576,7 +576,8 @@ impl Cloud {
         let id = spec.id.clone();
         let cluster =
             self.cluster(&id.cluster).ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
-        if spec.role == Role::ControlPlane && DnsName::try_from(format!("etcd-{}", id.name)).is_err() {
+        if spec.role == Role::ControlPlane && DnsName::try_from(format!("etcd-{}", spec.node_name())).is_err()
+        {
             return Err(MachineError::Name(id));
         }
         let update = spec.update.clone();

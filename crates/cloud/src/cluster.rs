@@ -23,7 +23,7 @@ use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::{Role, Stage};
+use crate::identity::{MachineId, Role, Stage};
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
@@ -308,7 +308,7 @@ impl Cluster {
             return Admission::Known;
         }
         if self.came_back && self.is_former(&spec) {
-            self.remove_objects(&spec.id.name);
+            self.remove_objects(&spec.node_name());
         }
         self.join(&state, &mut spec);
         spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
@@ -389,7 +389,7 @@ impl Cluster {
             Stage::Vm => {}
             Stage::Node => {
                 self.make_room_for_node(spec);
-                self.project(self.node(machine, name, at));
+                self.project(self.node(machine, &spec.node_name(), at));
                 self.count_nodes();
             }
             Stage::Etcd => {
@@ -402,16 +402,16 @@ impl Cluster {
                 if !spec.etcd_member_removed {
                     self.served.etcd.lock().add_member(Member {
                         id: self.member(name),
-                        name: name.to_owned(),
+                        name: spec.node_name().into_owned(),
                         peer_urls: url(2380),
                         client_urls: url(2379),
                     });
                 }
-                self.project(vec![projection::static_pod(&scope, spec, machine.kubelet(), Component::Etcd)]);
+                self.project(vec![projection::static_pod(&scope, spec, &machine.kubelet(), Component::Etcd)]);
             }
             Stage::ApiServer => {
                 let pods = Component::ALL.into_iter().filter(|component| *component != Component::Etcd);
-                let pod = |component| projection::static_pod(&scope, spec, machine.kubelet(), component);
+                let pod = |component| projection::static_pod(&scope, spec, &machine.kubelet(), component);
                 self.project(pods.map(pod).collect());
                 self.project_control_plane(&state);
             }
@@ -421,7 +421,7 @@ impl Cluster {
             // Kept objects may show software that the machine ran before.
             self.on_changed(machine);
             if stage == Stage::Node {
-                self.renew_skewed(name, at);
+                self.renew_skewed(&machine.spec.node_name(), at);
             }
         }
         if self.came_back || !machine.wrong.is_empty() {
@@ -534,8 +534,8 @@ impl Cluster {
         } else if machine.reached.contains_key(&Stage::Node) {
             self.show_provider_id(machine);
             self.show_other_node(machine);
-            let name = machine.spec.id.name.as_str();
-            let (key, shown) = (node_key(name), machine.shown());
+            let name = machine.spec.node_name().into_owned();
+            let (key, shown) = (node_key(&name), machine.shown());
             self.edit(&key, |node| projection::show_symptoms(node, &shown, now));
             if let Some(other) = &machine.other_node {
                 let shown = machine.shown_by_other_node();
@@ -545,7 +545,7 @@ impl Cluster {
             if skew != machine.shown_skew {
                 machine.shown_skew = skew;
                 let at = skew.map_or(now, |skew| skew.shown(now));
-                for name in [Some(name), machine.other_node.as_deref()].into_iter().flatten() {
+                for name in [Some(&*name), machine.other_node.as_deref()].into_iter().flatten() {
                     self.renew(name, at);
                 }
             }
@@ -567,8 +567,8 @@ impl Cluster {
     /// again.
     fn show_provider_id(&self, machine: &mut Machine) {
         let (spec, reached) = (&machine.spec, &machine.reached);
-        let name = spec.id.name.as_str();
-        let (Some(node), Some(at)) = (self.served.store.get(&node_key(name)), reached.get(&Stage::Node))
+        let name = spec.node_name().into_owned();
+        let (Some(node), Some(at)) = (self.served.store.get(&node_key(&name)), reached.get(&Stage::Node))
         else {
             return;
         };
@@ -577,7 +577,7 @@ impl Cluster {
         }
         self.remove_nodes(machine);
         machine.other_node = None;
-        self.register(machine, name, *at);
+        self.register(machine, &name, *at);
     }
 
     /// Lets kubelets fall silent and come back in turn, as the faults of their machines say. Runs until the cluster is
@@ -615,7 +615,7 @@ impl Cluster {
 
     /// Whether the Node in the cluster belongs to a former machine of the same name.
     fn is_former(&self, spec: &MachineSpec) -> bool {
-        let Some(node) = self.served.store.get(&node_key(&spec.id.name)) else {
+        let Some(node) = self.served.store.get(&node_key(&spec.node_name())) else {
             return true;
         };
         let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
@@ -640,9 +640,8 @@ impl Cluster {
             names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
         }
         let keeper = &self.served.shared.keeper;
-        names.retain(|name| {
-            !state.machines.contains_key(name) && !keeper.may_have_machine(&self.spec.id.namespace, name)
-        });
+        let is_there = |node: &str| state.machines.values().any(|machine| machine.spec.node_name() == node);
+        names.retain(|node| !is_there(node) && !keeper.may_have_node(&self.spec.id.namespace, node));
         for name in names {
             tracing::info!(cluster = %self.spec.id, machine = name, "Removed the objects of a machine that is gone");
             self.remove_objects(&name);
@@ -652,7 +651,11 @@ impl Cluster {
     /// Removes the kept objects of a machine that is being deleted and never came back.
     pub(crate) fn remove_former_machine(&self, name: &str) {
         if self.came_back && !self.state.lock().machines.contains_key(name) {
-            self.remove_objects(name);
+            let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
+            // Its role is not known any more.
+            for node in [id.name.as_str(), &*id.control_plane_node()] {
+                self.remove_objects(node);
+            }
         }
     }
 
@@ -813,7 +816,7 @@ impl Cluster {
     /// Updates the Nodes and the static pods of a machine whose software was changed in place.
     fn on_changed(&self, machine: &Machine) {
         let Machine { spec, reached, other_node, .. } = machine;
-        for name in [Some(spec.id.name.as_str()), other_node.as_deref()].into_iter().flatten() {
+        for name in [Some(&*spec.node_name()), other_node.as_deref()].into_iter().flatten() {
             if reached.contains_key(&Stage::Node) {
                 self.edit(&node_key(name), |node| projection::change_node(node, spec));
             }
@@ -973,7 +976,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress, MachineId};
+    use crate::identity::{ClusterId, MachineAddress};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
     use crate::timed::Flap;
@@ -1142,6 +1145,40 @@ pub(crate) mod tests {
         let pod = Key::new("", "pods", "kube-system", "etcd-a");
         let pod = cluster.served.store.get(&pod).expect("it is there").value();
         assert_eq!(pod["status"]["podIPs"], serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]));
+    }
+
+    #[test]
+    fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
+        use rustls::pki_types::ServerName;
+        let cluster = cluster();
+        // 63 characters, as many as Cluster API allows.
+        let long =
+            |last: char| format!("team-payments-eu-central-production-blue-green-canary-42-xk2v{last}z");
+        let mut nodes = BTreeSet::new();
+        for name in [long('a'), long('b'), "short".to_owned()] {
+            cluster.admit(control_plane(&cluster, &name));
+            for stage in [Stage::Node, Stage::Etcd, Stage::ApiServer] {
+                cluster.on_stage(&name, stage, Timestamp::UNIX_EPOCH);
+            }
+            let node = control_plane(&cluster, &name).node_name().into_owned();
+            ServerName::try_from(Component::Etcd.pod_name(&node)).expect("TLS can name it");
+            let shown = cluster.served.store.get(&node_key(&node)).expect("it is there").value();
+            assert_eq!(shown["spec"]["providerID"], format!("in-memory://{name}"));
+            for component in Component::ALL {
+                let pod = component.pod_name(&node);
+                let key = Key::new("", "pods", "kube-system", &pod);
+                assert_eq!(
+                    cluster.served.store.get(&key).expect("it is there").value()["spec"]["nodeName"],
+                    node
+                );
+            }
+            nodes.insert(node);
+        }
+        assert_eq!(etcd(&cluster).0, nodes.iter().cloned().collect::<Vec<_>>());
+        assert_eq!(nodes.len(), 3);
+        cluster.on_stopping(&long('a'));
+        cluster.on_gone(&long('a'));
+        assert_eq!(cluster.served.store.count(&GroupResource::new("", "nodes")), 2);
     }
 
     #[test]

@@ -203,9 +203,9 @@ pub enum MachineError {
     /// The cluster does not exist (yet).
     #[error("failed to find cluster {0}")]
     UnknownCluster(ClusterId),
-    /// The name of a control-plane machine does not fit into a server name. Clients of its etcd member ask TLS for
-    /// `etcd-<name>`, and a DNS label has at most 63 characters.
-    #[error("failed to name an etcd member etcd-{name}: not a DNS name with labels of at most 63 characters", name = .0.name)]
+    /// The name of a control-plane machine does not fit into a server name, because it is no DNS name. Clients of its etcd
+    /// member ask TLS for `etcd-<node>`.
+    #[error("failed to name an etcd member etcd-{name}: not a DNS name", name = .0.name)]
     Name(MachineId),
     /// The cloud did not carry out the call.
     #[error(transparent)]

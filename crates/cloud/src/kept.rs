@@ -175,9 +175,16 @@ impl Keeper {
     }
 
     /// Whether a machine may exist: the machines were not listed yet, or it was among them.
-    pub(crate) fn may_have_machine(&self, namespace: &str, name: &str) -> bool {
+    pub(crate) fn may_have_node(&self, namespace: &str, node: &str) -> bool {
         let machines = self.machines.lock();
-        machines.as_ref().is_none_or(|there| there.contains(&(namespace.to_owned(), name.to_owned())))
+        let Some(there) = machines.as_ref() else { return true };
+        let is_its = |name: &String| {
+            let cluster = ClusterId { namespace: namespace.to_owned(), name: String::new() };
+            MachineId { cluster, name: name.clone() }.control_plane_node() == node
+        };
+        let mut of_namespace = there.range((namespace.to_owned(), String::new())..);
+        there.contains(&(namespace.to_owned(), node.to_owned()))
+            || of_namespace.by_ref().take_while(|(of, _)| of == namespace).any(|(_, name)| is_its(name))
     }
 
     /// Writes all pending changes and closes the directory.

@@ -1,5 +1,6 @@
 //! Specifications of clusters and machines.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -279,6 +280,14 @@ impl MachineSpec {
     /// Whether it runs a member of etcd.
     pub(crate) fn runs_etcd(&self) -> bool {
         self.cluster_configuration().is_none_or(|cluster| cluster.external_etcd.is_empty())
+    }
+
+    /// The name of its Node.
+    pub(crate) fn node_name(&self) -> Cow<'_, str> {
+        match self.role {
+            Role::ControlPlane => self.id.control_plane_node(),
+            Role::Worker => Cow::Borrowed(&self.id.name),
+        }
     }
 
     /// Replaces the software of the machine.

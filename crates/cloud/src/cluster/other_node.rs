@@ -1,5 +1,6 @@
 //! The Nodes of a machine: the one that has its name, and a second one while its kubelet has another name because of a fault.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ impl Machine {
     }
 
     /// The name of its kubelet, by which its pods are named.
-    pub(super) fn kubelet(&self) -> &str {
-        self.other_node.as_deref().unwrap_or(&self.spec.id.name)
+    pub(super) fn kubelet(&self) -> Cow<'_, str> {
+        self.other_node.as_deref().map_or_else(|| self.spec.node_name(), Cow::Borrowed)
     }
 
     /// What its second Node shows: the kubelet reports for that one.
@@ -44,7 +45,7 @@ impl Cluster {
         let registered = machine.reached.get(&Stage::Node);
         let wanted = machine.other_name().zip(registered).map(|(name, registered)| {
             let created = name.created(*registered, clock);
-            (format!("{}{}", machine.spec.id.name, name.suffix), created)
+            (format!("{}{}", machine.spec.node_name(), name.suffix), created)
         });
         if wanted.as_ref().map(|(name, _)| name) == machine.other_node.as_ref() {
             return;
@@ -54,7 +55,7 @@ impl Cluster {
         let Some((name, created)) = wanted else {
             // Somebody may have deleted the first Node, or a part of the control plane came up under the other name.
             if let Some(registered) = machine.reached.get(&Stage::Node) {
-                self.register(machine, &machine.spec.id.name, *registered);
+                self.register(machine, &machine.spec.node_name(), *registered);
             }
             return;
         };
@@ -94,7 +95,7 @@ impl Cluster {
     /// Removes the Node with the name of a machine if it is the second one of another machine. One that a client created
     /// stays.
     pub(super) fn make_room_for_node(&self, machine: &MachineSpec) {
-        let key = node_key(&machine.id.name);
+        let key = node_key(&machine.node_name());
         let is_projected = |node: &Arc<Object>| projection::made(&self.spec.id, &key, node);
         if self.served.store.get(&key).as_ref().is_some_and(is_projected)
             && !self.has_node(machine, &key.name)
@@ -105,7 +106,7 @@ impl Cluster {
 
     /// Removes the Nodes of a machine, with everything on them.
     pub(super) fn remove_nodes(&self, machine: &Machine) {
-        self.remove_objects(&machine.spec.id.name);
+        self.remove_objects(&machine.spec.node_name());
         self.remove_other_node(machine);
     }
 

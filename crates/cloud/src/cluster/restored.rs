@@ -93,7 +93,7 @@ impl Cluster {
         };
         look().unwrap_or_else(|_| {
             let state = self.state.lock();
-            let nodes = state.machines.values().map(|machine| machine.kubelet().to_owned()).collect();
+            let nodes = state.machines.values().map(|machine| machine.kubelet().into_owned()).collect();
             Missed { base: true, nodes }
         })
     }
@@ -150,8 +150,11 @@ impl Cluster {
             let (leases, nodes): (Vec<_>, Vec<_>) =
                 self.node(machine, name, now).into_iter().partition(|object| object.key == lease_key(name));
             missing.extend(leases);
-            let shown =
-                if name == machine.spec.id.name { machine.shown() } else { machine.shown_by_other_node() };
+            let shown = if name == machine.spec.node_name() {
+                machine.shown()
+            } else {
+                machine.shown_by_other_node()
+            };
             for reported in nodes.iter().filter(|_| !has_status) {
                 self.edit(&node_key(name), |node| {
                     projection::fill_status(node, &reported.value["status"]);

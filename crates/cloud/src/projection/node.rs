@@ -56,7 +56,7 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
     if !taints.is_empty() {
         spec["taints"] = taints.into();
     }
-    if let Some(first) = machine.allocation.pod_cidrs.first().filter(|_| name == machine.id.name) {
+    if let Some(first) = machine.allocation.pod_cidrs.first().filter(|_| name == machine.node_name()) {
         spec["podCIDR"] = first.as_str().into();
         spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
     }

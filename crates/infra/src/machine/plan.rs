@@ -14,10 +14,6 @@ use crate::context::is_held;
 use crate::hooks::Answer;
 use crate::offer;
 
-/// Longest name of a control plane machine: clients of its etcd member ask TLS for `etcd-<name>`, one DNS label of at
-/// most 63 characters (RFC 1035, section 2.3.4).
-const CONTROL_PLANE_NAME_MAX: usize = 58;
-
 /// What to do.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
@@ -46,8 +42,6 @@ pub(super) enum Plan {
 /// What a machine waits for before it boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// A shorter name; the name has this many characters.
-    ShorterName(usize),
     /// The user has to correct a mistake.
     Correction(Mistake),
     ClusterInfrastructure,
@@ -83,7 +77,6 @@ impl Waiting {
     /// The reason of this provider.
     fn own_reason(&self) -> &'static str {
         match self {
-            Self::ShorterName(_) => reasons::NAME_TOO_LONG,
             Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
             Self::Correction(Mistake::Unknown(unknown)) => unknown.category(),
@@ -113,16 +106,12 @@ impl Waiting {
 
     /// Whether the machine's addresses are claimed during the wait, so that it has them when it may boot.
     fn claims_meanwhile(&self) -> bool {
-        !matches!(self, Self::ShorterName(_) | Self::Correction(_) | Self::ClusterInfrastructure)
+        !matches!(self, Self::Correction(_) | Self::ClusterInfrastructure)
     }
 
     /// The message of the condition.
     pub(super) fn message(&self) -> String {
         match self {
-            Self::ShorterName(length) => format!(
-                "The name has {length} characters; a control plane machine's may have {CONTROL_PLANE_NAME_MAX}, \
-                 because clients of its etcd member ask TLS for etcd-<name>"
-            ),
             Self::Correction(Mistake::Behaviour(message))
             | Self::ValidAuthorities(message)
             | Self::Hook { message, .. }
@@ -226,10 +215,6 @@ fn waits_for_answer(wanted: &Wanted, answer: Option<&Answered>) -> Option<Waitin
 fn waits_for(wanted: &Wanted) -> Option<Waiting> {
     let control_plane = wanted.spec.role == Role::ControlPlane;
     if !wanted.provisioned {
-        let length = wanted.spec.id.name.len();
-        if control_plane && length > CONTROL_PLANE_NAME_MAX {
-            return Some(Waiting::ShorterName(length));
-        }
         if let Some(mistake) = &wanted.mistake {
             return Some(Waiting::Correction(mistake.clone()));
         }

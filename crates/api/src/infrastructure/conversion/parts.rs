@@ -137,9 +137,8 @@ fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Conditio
 /// The severity of a condition that is not true. Ready has the highest severity of the other conditions.
 fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
     /// Reasons that only a change of the configuration, or a new machine, can remove.
-    const ERRORS: [&str; 12] = [
+    const ERRORS: [&str; 11] = [
         reasons::INVALID_CONFIGURATION,
-        reasons::NAME_TOO_LONG,
         reasons::UNKNOWN_FAILURE_DOMAIN,
         reasons::CLOUD_NOT_FOUND,
         reasons::UNKNOWN_INSTANCE_TYPE,

@@ -67,11 +67,6 @@ fn object() -> InMemoryMachine {
 #[test]
 fn a_machine_waits_for_what_comes_first() {
     let (worker, control_plane) = (wanted(Role::Worker), wanted(Role::ControlPlane));
-    let named = |length: usize| {
-        let mut named = control_plane.clone();
-        named.spec.id.name = "x".repeat(length);
-        named
-    };
     let mistake = Mistake::Behaviour("spec.behaviour.vm is odd".into());
     let nothing_yet = Wanted {
         infrastructure_provisioned: false,
@@ -105,8 +100,6 @@ fn a_machine_waits_for_what_comes_first() {
             Wanted { simulated: bad, ..control_plane.clone() },
             Some(Waiting::ValidAuthorities("broken".into())),
         ),
-        (named(58), None),
-        (named(59), Some(Waiting::ShorterName(59))),
         (
             Wanted { mistake: Some(mistake.clone()), ..nothing_yet.clone() },
             Some(Waiting::Correction(mistake)),
@@ -114,7 +107,6 @@ fn a_machine_waits_for_what_comes_first() {
         // A machine that was provisioned once does not wait for its owners again, but for the cloud after a restart.
         (Wanted { provisioned: true, simulated: Simulated::Yes, ..nothing_yet.clone() }, None),
         (Wanted { provisioned: true, ..nothing_yet }, Some(Waiting::SimulatedCluster)),
-        (Wanted { provisioned: true, ..named(59) }, None),
         (
             Wanted {
                 spec: MachineSpec { started_at: Some(Timestamp::UNIX_EPOCH), ..uninitialized.spec.clone() },
