@@ -166,3 +166,36 @@ async fn an_external_etcd_has_no_member_on_a_machine() {
     );
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_machine_that_joins_has_what_the_cluster_shows_by_then() {
+    let world = World::start(50_700);
+    world.cluster("demo").await;
+    world.authorities("demo").await;
+    let init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nimageRepository: old.example\n\
+                proxy: {disabled: true}";
+    let join = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration";
+    for (name, path, documents) in
+        [("cp-1", "/run/kubeadm/kubeadm.yaml", init), ("cp-2", "/run/kubeadm/kubeadm-join-config.yaml", join)]
+    {
+        let object = world.machine(&objects::control_plane("demo", name)).await;
+        boot(&world, name, &cloud_config(path, documents)).await;
+        world.ready(&object).await;
+    }
+    // The first one is replaced, and after a restart the other is the oldest.
+    world.api.delete::<InMemoryMachine>("cp-1").await;
+    world.api.eventually_gone::<InMemoryMachine>("cp-1").await;
+    world.api.delete::<nephele_api::core::Machine>("cp-1").await;
+    let world = world.restart().await;
+    let id = World::machine_id("demo", "cp-2");
+    world
+        .until("it is back", |cloud| {
+            let seen = cloud.observe_machine(&id);
+            seen.is_some_and(|seen| seen.stages.keys().all(|stage| seen.reached(*stage).is_some()))
+        })
+        .await;
+    let shown = shown(&world);
+    assert_eq!(shown["kube-apiserver-cp-2"], "old.example/kube-apiserver:v1.36.3");
+    assert_eq!((shown.get("kube-proxy"), shown.get("coredns").is_some()), (None, true));
+    world.stop().await;
+}
