@@ -502,7 +502,7 @@ fn wake_machine_pools(
         })
         .reconcile_on(woken)
         .watches(&context.pool_machines, |machine: &InMemoryMachine| {
-            let (name, _) = machine_pool::owner_pool(&machine.metadata)?;
+            let name = machine_pool::pool_of(&machine.metadata)?;
             Some(ObjectRef::new(name).within(machine.metadata.namespace.as_deref()?))
         })
         .watches(&context.machines, move |machine: &Machine| {

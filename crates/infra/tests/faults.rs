@@ -47,6 +47,38 @@ async fn worker(world: &World, name: &str) -> InMemoryMachine {
     object
 }
 
+/// As a backup leaves them, while the manager runs.
+#[tokio::test(start_paused = true)]
+async fn a_fault_and_a_cloud_that_lose_their_status_say_what_they_said() {
+    let world = World::start(50_800);
+    let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
+    cloud.metadata.namespace = Some(NAMESPACE.into());
+    world.api.create(&cloud).await;
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    let spec = json!({
+        "match": { "operations": ["CreateInstance"] },
+        "effect": { "fail": { "reason": "InsufficientCapacity", "retryAfter": "100ms" } },
+        "budget": { "count": 2 },
+    });
+    begin(&world, "full", &spec).await;
+    let object = worker(&world, "w").await;
+    world.ready(&object).await;
+    hit(&world, "full", 2).await;
+    let said = async |world: &World| {
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        let fault = world.api.get::<Fault>("full").await.status.unwrap_or_default();
+        let cloud = world.api.get::<SimulatedCloud>("default").await.status.unwrap_or_default();
+        (fault.phase, fault.hits, fault.matched, cloud.instances, cloud.zones)
+    };
+    let before = said(&world).await;
+    assert_eq!((before.0.as_str(), before.1, before.3), ("Exhausted", Some(2), Some(1)));
+    world.api.patch_status::<Fault>("full", &Value::Null).await;
+    world.api.patch_status::<SimulatedCloud>("default", &Value::Null).await;
+    assert_eq!(said(&world).await, before);
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
     let world = started(51_000).await;

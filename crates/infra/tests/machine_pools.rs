@@ -21,6 +21,7 @@ use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::damage::{act, damages};
 use crate::world;
 use crate::world::{World, is_ready};
 
@@ -451,5 +452,47 @@ async fn a_restart_makes_no_machine_and_writes_nothing() {
     let created: Vec<_> = created.map(|write| write.resource).collect();
     assert_eq!(created.iter().filter(|resource| *resource == "inmemorymachines").count(), 1, "{created:?}");
     drop(core);
+    world.stop().await;
+}
+
+/// Cluster API makes the Machine an owner again, and the pool itself.
+#[tokio::test(start_paused = true)]
+async fn damaged_machines_of_a_pool_and_the_pool_are_what_they_were() {
+    let (world, _core) = running(18_900, 2).await;
+    let before = settled(&world, 2).await;
+    let names = async |world: &World| {
+        let found = world.api.api::<InMemoryMachine>().list(&ListParams::default()).await.expect("a list");
+        let mut names: Vec<_> = found.items.iter().map(ResourceExt::name_any).collect();
+        names.sort();
+        names
+    };
+    let (machines, pools) = (world.api.api::<InMemoryMachine>(), world.api.api::<InMemoryMachinePool>());
+    let expected = names(&world).await;
+    for damage in damages() {
+        let owned = pools.get("pool").await.expect("it is there");
+        for name in &expected {
+            damage.inflict(&machines, name).await;
+        }
+        damage.inflict(&pools, "pool").await;
+        act().await;
+        damage.own_again(&pools, &owned).await;
+        act().await;
+        let after = settled(&world, 2).await;
+        assert_eq!(names(&world).await, expected, "{damage:?}");
+        assert_eq!(after.spec.provider_id_list, before.spec.provider_id_list, "{damage:?}");
+        assert!(after.finalizers().iter().any(|name| name == finalizers::MACHINE_POOL), "{damage:?}");
+        for name in &expected {
+            let machine = machines.get(name).await.expect("it is there");
+            let owners: Vec<_> = machine.owner_references().iter().map(|owner| owner.kind.as_str()).collect();
+            assert!(
+                owners.contains(&"InMemoryMachinePool") && owners.contains(&"Machine"),
+                "{damage:?} {owners:?}"
+            );
+        }
+    }
+    world.api.delete::<MachinePool>("pool").await;
+    world.api.delete::<InMemoryMachinePool>("pool").await;
+    world.api.eventually_gone::<InMemoryMachinePool>("pool").await;
+    assert_eq!(names(&world).await, Vec::<String>::new());
     world.stop().await;
 }

@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod clouds;
+mod damage;
 mod extension;
 mod faults;
 mod identity;

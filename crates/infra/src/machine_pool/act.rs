@@ -1,6 +1,7 @@
 //! Creates and deletes machines. Everything here is idempotent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -78,17 +79,41 @@ async fn make(
     }
 }
 
-/// The InMemoryMachine that Cluster API creates a Machine for. The pool is not its controller, because the Machine
-/// becomes the controller.
-fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMachine {
-    let owner = OwnerReference {
+/// Makes the pool the owner of machines that lost it.
+pub(super) async fn own_again(
+    pool: &InMemoryMachinePool,
+    context: &Context,
+    lost: Vec<Arc<InMemoryMachine>>,
+) -> Result<(), Error> {
+    let machines: Api<InMemoryMachine> =
+        Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
+    for machine in lost {
+        let mut wanted = (*machine).clone();
+        let owner = owner(pool);
+        wanted.owner_references_mut().retain(|other| other.kind != owner.kind || other.name != owner.name);
+        wanted.owner_references_mut().push(owner);
+        // The list is replaced as a whole.
+        let patched = patch::object(&machines, &*machine, &wanted, Precondition::ResourceVersion).await;
+        patched.map_err(Error::Own)?;
+    }
+    Ok(())
+}
+
+/// The owner of the machines of a pool. It is not their controller, because the Machine becomes the controller.
+fn owner(pool: &InMemoryMachinePool) -> OwnerReference {
+    OwnerReference {
         api_version: InMemoryMachinePool::api_version(&()).into_owned(),
         kind: InMemoryMachinePool::kind(&()).into_owned(),
         name: pool.name_any(),
         uid: pool.uid().unwrap_or_default(),
         controller: None,
         block_owner_deletion: None,
-    };
+    }
+}
+
+/// The InMemoryMachine that Cluster API creates a Machine for.
+fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMachine {
+    let owner = owner(pool);
     let mut own_labels = BTreeMap::from([
         (labels::CLUSTER_NAME.to_owned(), model.cluster.clone()),
         (POOL_NAME_LABEL.to_owned(), label_value(&model.pool)),

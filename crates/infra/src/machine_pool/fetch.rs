@@ -14,7 +14,7 @@ use nephele_cloud::ClusterId;
 use nephele_kit::owner_of_kind;
 
 use super::Error;
-use super::members::owner_pool;
+use super::members::Belonging;
 use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
 
 /// Machines in a page: a size that the API server returns easily in one response.
@@ -37,8 +37,10 @@ pub(super) struct Fetched {
     /// The Cluster that the MachinePool names, or else the label.
     pub(super) id: Option<ClusterId>,
     pub(super) cluster: Option<Arc<Cluster>>,
-    /// The machines that the object owns, by name.
+    /// The machines of the object, by name.
     pub(super) members: BTreeMap<String, Arc<InMemoryMachine>>,
+    /// Those of them that have to be owned again.
+    pub(super) lost: Vec<Arc<InMemoryMachine>>,
     /// The Machines of the MachinePool, by the name of the InMemoryMachine that each refers to.
     pub(super) machines: BTreeMap<String, Arc<Machine>>,
 }
@@ -69,12 +71,15 @@ pub(super) async fn fetch(
         }
     };
     let here = |metadata: &ObjectMeta| metadata.namespace.as_deref() == Some(&namespace);
-    let is_ours = |member: &Arc<InMemoryMachine>| {
-        let owner = owner_pool(&member.metadata);
-        owner.is_some_and(|(_, uid)| object.metadata.uid.as_deref() == Some(uid))
-    };
+    let belonging =
+        |member: &InMemoryMachine| Belonging::of(&member.metadata, &object.metadata, label.as_deref());
     let members = members.into_iter().filter(|member| here(&member.metadata));
-    let (members, others): (Vec<_>, Vec<_>) = members.partition(is_ours);
+    let (members, others): (Vec<_>, Vec<_>) =
+        members.partition(|member| belonging(member) != Belonging::Foreign);
+    let lost = members.iter().filter(|member| {
+        belonging(member) == Belonging::Lost && member.metadata.deletion_timestamp.is_none()
+    });
+    let lost = lost.cloned().collect();
     let members: BTreeMap<_, _> = members.into_iter().map(|member| (member.name_any(), member)).collect();
     let others: BTreeSet<_> = others.into_iter().map(|other| other.name_any()).collect();
     let is_of_pool = |metadata: &ObjectMeta| {
@@ -89,7 +94,7 @@ pub(super) async fn fetch(
     };
     let machines = machines.into_iter().filter_map(of_member).collect();
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
-    Ok(Fetched { owned: owner.is_some(), pool, id, cluster, members, machines })
+    Ok(Fetched { owned: owner.is_some(), pool, id, cluster, members, lost, machines })
 }
 
 async fn list<K>(context: &Context, namespace: &str, selector: &str) -> Result<Vec<Arc<K>>, Error>

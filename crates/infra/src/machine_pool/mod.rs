@@ -24,7 +24,7 @@ use crate::outlook::Outlook;
 use fetch::Source;
 use plan::Plan;
 
-pub(crate) use members::owner_pool;
+pub(crate) use members::pool_of;
 
 /// Why a pool could not be reconciled.
 #[derive(Debug, Error)]
@@ -70,6 +70,9 @@ pub(crate) enum Error {
     /// A write to the management API failed.
     #[error("failed to update the InMemoryMachinePool")]
     Patch(#[source] PatchError),
+    /// A machine that lost its pool could not be given back to it.
+    #[error("failed to make the pool the owner of a machine again")]
+    Own(#[source] PatchError),
 }
 
 impl ReconcileError for Error {
@@ -79,7 +82,7 @@ impl ReconcileError for Error {
                 nephele_kit::kube_category(source)
             }
             Self::Taken { .. } => "name_taken",
-            Self::Delete(error) | Self::Patch(error) => error.category(),
+            Self::Delete(error) | Self::Patch(error) | Self::Own(error) => error.category(),
         }
     }
 
@@ -89,7 +92,7 @@ impl ReconcileError for Error {
                 nephele_kit::kube_retry(source)
             }
             Self::Taken { .. } => Retry::BackOff,
-            Self::Delete(error) | Self::Patch(error) => error.retry(),
+            Self::Delete(error) | Self::Patch(error) | Self::Own(error) => error.retry(),
         }
     }
 }
@@ -101,7 +104,8 @@ pub(crate) async fn reconcile(
 ) -> Result<Outcome, Error> {
     let now = context.now();
     // 1. fetch: from the caches.
-    let fetched = fetch::fetch(&object, &context, Source::Caches).await?;
+    let mut fetched = fetch::fetch(&object, &context, Source::Caches).await?;
+    let lost = std::mem::take(&mut fetched.lost);
     // 2. validate: pure.
     let (validated, members) = validate::validate(&object, fetched);
     // 3. plan: pure.
@@ -139,6 +143,7 @@ pub(crate) async fn reconcile(
         }
         Plan::Scale(scale) => {
             // 4. act: machines, then the spec.
+            act::own_again(&object, &context, lost).await?;
             let applied = act::scale(&object, &context, &scale).await?;
             let object = applied.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.

@@ -59,7 +59,7 @@ pub(super) struct Members {
 }
 
 pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Validated, Members) {
-    let Fetched { owned, pool, id, cluster, members, machines } = fetched;
+    let Fetched { owned, pool, id, cluster, members, machines, lost: _ } = fetched;
     let dangling = machines.iter().filter(|(name, machine)| {
         let member = members.get(*name);
         let going = member.is_none_or(|member| member.metadata.deletion_timestamp.is_some());

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod claims;
+mod damage;
 mod draws;
 mod faults;
 mod load;

@@ -1,0 +1,245 @@
+//! What a backup, a person or the garbage collector does to pools, claims and addresses: they lose their status, finalizers or
+//! owners, an owner has another version of its API, they are created again in any order, or deleted in any order. Each claim
+//! then has the address that it had, or everything is gone.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt as _};
+use nephele_api::ipam::v1alpha2::InClusterIPPool;
+use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_api::ipam::{PoolKind, finalizers};
+use nephele_testkit::ManagementApi;
+use nephele_testkit::objects::NAMESPACE;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::world::{World, settings, spec};
+
+const CLAIMS: [&str; 2] = ["a", "b"];
+
+/// What objects lose: their status, their finalizers, and what happens to their owners.
+#[derive(Clone, Copy, Debug)]
+struct Damage {
+    status: bool,
+    finalizers: bool,
+    owners: Owners,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Owners {
+    AsBefore,
+    OfAnotherVersion,
+    Gone,
+}
+
+fn damages() -> Vec<Damage> {
+    let owners = [Owners::AsBefore, Owners::OfAnotherVersion, Owners::Gone];
+    let all = owners.into_iter().flat_map(|owners| {
+        [false, true]
+            .into_iter()
+            .flat_map(move |status| [false, true].map(|finalizers| Damage { status, finalizers, owners }))
+    });
+    all.skip(1).collect()
+}
+
+impl Damage {
+    async fn inflict<K>(self, api: &ManagementApi, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let (api, params) = (api.api::<K>(), PatchParams::default());
+        let found = api.get(name).await.expect("it is there");
+        let mut metadata = json!({});
+        if self.finalizers {
+            metadata["finalizers"] = Value::Null;
+        }
+        match self.owners {
+            Owners::AsBefore => {}
+            Owners::OfAnotherVersion => {
+                let mut owners = found.owner_references().to_vec();
+                for owner in &mut owners {
+                    let (group, _) = owner.api_version.split_once('/').expect("a group");
+                    owner.api_version = format!("{group}/v1alpha1");
+                }
+                metadata["ownerReferences"] = json!(owners);
+            }
+            Owners::Gone => metadata["ownerReferences"] = Value::Null,
+        }
+        if self.status {
+            let none = Patch::Merge(json!({ "status": null }));
+            // An IPAddress has no status.
+            let _ = api.patch_status(name, &params, &none).await;
+        }
+        let patch = json!({ "metadata": metadata });
+        api.patch(name, &params, &Patch::Merge(&patch)).await.expect("it is taken");
+    }
+
+    async fn inflict_all(self, api: &ManagementApi) {
+        for name in CLAIMS {
+            self.inflict::<IPAddressClaim>(api, name).await;
+            self.inflict::<IPAddress>(api, name).await;
+        }
+        self.inflict::<InClusterIPPool>(api, "pool").await;
+    }
+}
+
+/// Lets the controllers act. Simulated time passes only when they have nothing to do.
+async fn act() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+async fn served() -> World {
+    let world = World::start().await;
+    world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
+    for name in CLAIMS {
+        world.claim(name, PoolKind::InClusterIPPool, "pool").await;
+        world.bound(name).await;
+    }
+    world.counts("pool", [9, 2, 7, 0]).await;
+    world
+}
+
+/// Waits until everything is bound, held and owned, and returns the addresses of the claims.
+async fn recovered(world: &World) -> BTreeMap<String, String> {
+    let mut addresses = BTreeMap::new();
+    for name in CLAIMS {
+        let is_held = |held: &[String], finalizer: &str| held.iter().any(|name| name == finalizer);
+        world
+            .eventually::<IPAddressClaim>(NAMESPACE, name, "to be held", |claim| {
+                is_held(claim.finalizers(), finalizers::CLAIM)
+            })
+            .await;
+        world
+            .eventually::<IPAddress>(NAMESPACE, name, "to be held and owned", |address| {
+                is_held(address.finalizers(), finalizers::ADDRESS) && address.owner_references().len() == 2
+            })
+            .await;
+        addresses.insert(name.to_owned(), world.bound(name).await.spec.address);
+    }
+    world.counts("pool", [9, 2, 7, 0]).await;
+    world
+        .eventually::<InClusterIPPool>(NAMESPACE, "pool", "to be held", |pool| {
+            pool.finalizers().iter().any(|name| name == finalizers::POOL)
+        })
+        .await;
+    addresses
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
+    let mut world = served().await;
+    let before = recovered(&world).await;
+    for damage in damages() {
+        damage.inflict_all(&world.api).await;
+        act().await;
+        assert_eq!(recovered(&world).await, before, "{damage:?} while it runs");
+        let api = world.stop().await;
+        damage.inflict_all(&api).await;
+        world = World::over(api, settings());
+        act().await;
+        assert_eq!(recovered(&world).await, before, "{damage:?} over a restart");
+    }
+    world.stop().await;
+}
+
+/// An object as a backup has it.
+fn of_backup<K: Serialize + DeserializeOwned>(object: &K) -> K {
+    let mut value = serde_json::to_value(object).expect("an object");
+    value.as_object_mut().expect("fields").remove("status");
+    let metadata = value["metadata"].as_object_mut().expect("fields");
+    metadata.retain(|field, _| ["name", "namespace", "labels", "ownerReferences"].contains(&field.as_str()));
+    serde_json::from_value(value).expect("an object")
+}
+
+async fn erase<K>(api: &ManagementApi, name: &str)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    api.patch::<K>(name, &json!({ "metadata": { "finalizers": null } })).await;
+    api.api::<K>().delete(name, &DeleteParams::default()).await.expect("it is there");
+}
+
+/// Their owners have the uids of the backup.
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
+    let mut world = served().await;
+    let before = recovered(&world).await;
+    for first in 0..3 {
+        for is_reversed in [false, true] {
+            let pool = world.api.get::<InClusterIPPool>("pool").await;
+            let (mut claims, mut addresses) = (Vec::new(), Vec::new());
+            for name in CLAIMS {
+                claims.push(world.api.get::<IPAddressClaim>(name).await);
+                addresses.push(world.api.get::<IPAddress>(name).await);
+            }
+            let api = world.stop().await;
+            for name in CLAIMS {
+                erase::<IPAddressClaim>(&api, name).await;
+                erase::<IPAddress>(&api, name).await;
+            }
+            erase::<InClusterIPPool>(&api, "pool").await;
+            world = World::over(api, settings());
+            let mut order = ["pool", "claims", "addresses"];
+            order.rotate_left(first);
+            if is_reversed {
+                order.reverse();
+            }
+            let params = PostParams::default();
+            for step in order {
+                match step {
+                    "pool" => {
+                        world.api.api().create(&params, &of_backup(&pool)).await.expect("it is taken");
+                    }
+                    "claims" => {
+                        for claim in &claims {
+                            world.api.api().create(&params, &of_backup(claim)).await.expect("it is taken");
+                        }
+                    }
+                    _ => {
+                        for address in &addresses {
+                            // A claim that came first has one already.
+                            let _ = world.api.api().create(&params, &of_backup(address)).await;
+                        }
+                    }
+                }
+                act().await;
+            }
+            assert_eq!(recovered(&world).await, before, "{order:?}");
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_goes_in_whatever_order_it_is_deleted_and_damaged() {
+    for (round, damage) in damages().into_iter().enumerate() {
+        let world = served().await;
+        damage.inflict_all(&world.api).await;
+        let mut order = ["pool", "claims", "addresses"];
+        order.rotate_left(round % 3);
+        let params = DeleteParams::default();
+        for step in order {
+            // What lost its finalizers may be gone, and the garbage collector deletes what it owned.
+            for name in CLAIMS {
+                match step {
+                    "claims" => drop(world.api.api::<IPAddressClaim>().delete(name, &params).await),
+                    "addresses" => drop(world.api.api::<IPAddress>().delete(name, &params).await),
+                    _ => {}
+                }
+            }
+            if step == "pool" {
+                drop(world.api.api::<InClusterIPPool>().delete("pool", &params).await);
+            }
+        }
+        for name in CLAIMS {
+            world.gone::<IPAddressClaim>(NAMESPACE, name).await;
+            world.gone::<IPAddress>(NAMESPACE, name).await;
+        }
+        world.gone::<InClusterIPPool>(NAMESPACE, "pool").await;
+        world.stop().await;
+    }
+}
