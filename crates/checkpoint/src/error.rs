@@ -74,6 +74,33 @@ pub enum RestoreError {
         /// The kind.
         kind: String,
     },
+    /// The management API would refuse an object: it was asked before anything was removed.
+    #[error("the management API would not create the {kind} {namespace}/{name}; nothing was removed")]
+    Refused {
+        /// Its kind.
+        kind: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// Something failed after the namespaces were emptied.
+    #[error(
+        "the restoration stopped with {created} of {objects} objects created, which wait; the checkpoint is whole: restore it \
+         again, with --replace"
+    )]
+    Stopped {
+        /// The objects that were created.
+        created: usize,
+        /// The objects of the checkpoint.
+        objects: usize,
+        /// The cause.
+        #[source]
+        source: Box<RestoreError>,
+    },
     /// A request to the management API failed.
     #[error("failed to {what}")]
     Request {

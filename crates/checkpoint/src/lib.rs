@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod kinds;
 mod order;
+mod rehearse;
 mod restore;
 mod save;
 mod scope;

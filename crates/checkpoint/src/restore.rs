@@ -1,6 +1,7 @@
 //! Restores a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use crate::error::{Cause, RestoreError};
 use crate::file::Checkpoint;
 use crate::kinds::{self, Kind, kind_of};
 use crate::order::{self, Generation, Part, is_cluster, is_scenario};
+use crate::rehearse::rehearse;
 use crate::workloads::Workloads;
 
 /// Requests in flight: as many as a busy controller of Cluster API has.
@@ -60,8 +62,8 @@ impl<W: Workloads + Sync> Restore<'_, W> {
     /// Brings the namespaces of a checkpoint back to it. After a failure, the whole restoration can be repeated.
     ///
     /// # Errors
-    /// When there is something in the namespaces and it should not be removed, when the management API refuses a request,
-    /// or the manager does not answer.
+    /// When there is something in the namespaces and it should not be removed, or the management API would refuse an object:
+    /// then nothing was changed. When the management API refuses a request after that, or the manager does not answer.
     pub async fn run(&self, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
         let Checkpoint { header, objects, clusters } = checkpoint;
         let namespaces = &header.namespaces;
@@ -72,15 +74,40 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         for object in &objects {
             known(&kinds, object)?;
         }
-        self.make_room(&kinds, namespaces).await?;
+        let here = self.occupants(&kinds, namespaces).await?;
+        rehearse(self.client, &kinds, namespaces, &objects).await?;
+        if !here.is_empty() {
+            (self.report)(&format!("Removing {} objects", here.len()));
+            clear(self.client, &kinds, namespaces, here, self.time_limit).await?;
+        }
+        let begun = AtomicUsize::new(0);
+        match self.fill(&kinds, namespaces, objects, &clusters, &begun).await {
+            Ok(()) => Ok(restored),
+            Err(source) => Err(RestoreError::Stopped {
+                created: begun.into_inner(),
+                objects: restored.objects,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// Creates everything in namespaces without objects. `begun` counts what was created.
+    async fn fill(
+        &self,
+        kinds: &[Kind],
+        namespaces: &[String],
+        objects: Vec<DynamicObject>,
+        clusters: &[Value],
+        begun: &AtomicUsize,
+    ) -> Result<(), RestoreError> {
         (self.report)("Giving the objects of the workload clusters to the manager");
-        self.put_back(&clusters).await?;
+        self.put_back(clusters).await?;
         (self.report)("Creating the objects");
         self.create_namespaces(namespaces).await?;
         let (mut uids, mut created) = (BTreeMap::new(), Vec::new());
         let mut generations = order::generations(objects).into_iter().peekable();
         while let Some(Generation { part, objects }) = generations.next() {
-            created.extend(self.create_all(&kinds, part, objects, &mut uids).await?);
+            created.extend(self.create_all(kinds, part, objects, &mut uids, begun).await?);
             // What clusters depend on acts before they are there, as after a restart.
             if part == Part::Surroundings && generations.peek().is_none_or(|next| next.part != part) {
                 let ready = created.iter().filter(|created| !is_late(created));
@@ -91,7 +118,7 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         let holding = created.iter().filter(|created| order::holds_claims(&created.saved));
         self.each(holding, "resume a Fault", |created| self.hold_again(created, &uids)).await?;
         (self.report)("Resuming the clusters");
-        self.all_run(&clusters).await?;
+        self.all_run(clusters).await?;
         let clusters = created.iter().filter(|created| is_cluster(&created.saved));
         self.each(clusters, "resume a Cluster", |created| self.resume(created)).await?;
         let claims = created.iter().filter(|created| order::is_lone_claim(&created.saved, created.part));
@@ -100,25 +127,24 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         self.each(scenarios, "resume a Scenario", |created| self.resume(created)).await?;
         let going = created.iter().filter(|created| created.saved.metadata.deletion_timestamp.is_some());
         self.each(going, "delete an object that was being deleted", |created| self.delete(created)).await?;
-        self.workloads.forget().await.map_err(manager)?;
-        Ok(restored)
+        self.workloads.forget().await.map_err(manager)
     }
 
-    /// Removes what is in the namespaces, or refuses.
-    async fn make_room(&self, kinds: &[Kind], namespaces: &[String]) -> Result<(), RestoreError> {
+    /// What is in the namespaces and is to be removed. Refuses if there is something and it is not.
+    async fn occupants(
+        &self,
+        kinds: &[Kind],
+        namespaces: &[String],
+    ) -> Result<Vec<(Kind, DynamicObject)>, RestoreError> {
         let here = all(self.client, kinds, namespaces).await?;
-        if here.is_empty() {
-            return Ok(());
-        }
-        if !self.replace {
+        if !here.is_empty() && !self.replace {
             let clusters = here.iter().filter(|(_, object)| is_cluster(object));
             return Err(RestoreError::Occupied {
                 objects: here.len(),
                 clusters: clusters.map(|(_, object)| object.name_any()).collect(),
             });
         }
-        (self.report)(&format!("Removing {} objects", here.len()));
-        clear(self.client, kinds, namespaces, here, self.time_limit).await
+        Ok(here)
     }
 
     /// Gives the objects of the workload clusters to the manager, as soon as it has deleted its clusters.
@@ -180,11 +206,12 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         part: Part,
         objects: Vec<DynamicObject>,
         uids: &mut BTreeMap<String, String>,
+        begun: &AtomicUsize,
     ) -> Result<Vec<Created<'k>>, RestoreError> {
         let known_uids = &*uids;
         let created = stream::iter(objects).map(|saved| async move {
             let kind = known(kinds, &saved)?;
-            self.create(kind, saved, part, known_uids).await
+            self.create(kind, saved, part, known_uids, begun).await
         });
         let created: Vec<_> = created.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (created, pairs): (Vec<_>, Vec<_>) = created.into_iter().unzip();
@@ -199,12 +226,14 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         saved: DynamicObject,
         part: Part,
         uids: &BTreeMap<String, String>,
+        begun: &AtomicUsize,
     ) -> Result<(Created<'k>, (String, String)), RestoreError> {
         let (api, name) = (kind.api(self.client, &saved.namespace().unwrap_or_default()), saved.name_any());
         let failed = |what: &str| request(&format!("{what} {} {name}", kind.resource.kind));
         let prepared = order::prepared(&saved, part, uids);
         let made = api.create(&PostParams::default(), &prepared).await;
         let made = made.map_err(failed("create"))?;
+        begun.fetch_add(1, Ordering::Relaxed);
         let params = PatchParams::default();
         if kind.has_status
             && let Some(status) = order::status(&saved, made.metadata.generation)

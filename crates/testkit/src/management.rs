@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::body::Body;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::{
@@ -335,9 +335,17 @@ fn is_known(server: &ApiServer, group: &str, resource: &str) -> bool {
         || server.store().get(&definition).is_some()
 }
 
-/// Fails the test when the guard of the manager would refuse a request. Tests may also delete collections, as users do.
+/// Fails the test when the guard of the manager would refuse a request. Tests may also delete collections, as users do, and ask
+/// by a dry run and apply by force, as commands for people do.
 fn assert_safe<B>(server: &ApiServer, request: &Request<B>) {
+    const OF_PEOPLE: [&str; 2] = ["dryRun=All", "force=true"];
     let (method, uri) = (request.method(), request.uri());
+    let others =
+        uri.query().unwrap_or_default().split('&').filter(|parameter| !OF_PEOPLE.contains(parameter));
+    let query: String =
+        others.filter(|parameter| !parameter.is_empty()).map(|parameter| format!("&{parameter}")).collect();
+    let uri = &if query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) };
+    let uri = &uri.parse::<Uri>().unwrap_or_else(|error| panic!("{method} {uri}: {error}"));
     let check = |method| check_request(method, uri, |group, resource| is_known(server, group, resource));
     let is_users = || method == Method::DELETE && check(&Method::GET).is_ok();
     if let Err(error) = check(method)
