@@ -2,7 +2,10 @@
 //! the Service, which an API server refuses.
 
 use anyhow::Context as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use super::management::Management;
@@ -19,15 +22,10 @@ enum Clearing {
 
 /// Makes way for an object that is about to be applied.
 pub(super) async fn clear(management: &Management, wanted: &Value) -> anyhow::Result<()> {
+    let Some((api, clearing)) = look(management, wanted).await? else { return Ok(()) };
     let kind = wanted["kind"].as_str().unwrap_or_default();
-    if kind != "CustomResourceDefinition" && !kind.ends_with("WebhookConfiguration") {
-        return Ok(());
-    }
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-    let Some(api) = management.api(wanted).await? else { return Ok(()) };
-    let found = api.get_opt(name).await.with_context(|| format!("failed to read {kind} {name}"))?;
-    let Some(found) = found else { return Ok(()) };
-    match clearing(&found.data, wanted) {
+    match clearing {
         Clearing::Nothing => Ok(()),
         Clearing::Delete => {
             let deleted = api.delete(name, &DeleteParams::default()).await;
@@ -38,6 +36,27 @@ pub(super) async fn clear(management: &Management, wanted: &Value) -> anyhow::Re
             patched.map(drop).with_context(|| format!("failed to change {kind} {name}"))
         }
     }
+}
+
+/// Whether something has to make way first.
+pub(super) async fn is_in_the_way(management: &Management, wanted: &Value) -> anyhow::Result<bool> {
+    let found = look(management, wanted).await?;
+    Ok(found.is_some_and(|(_, clearing)| clearing != Clearing::Nothing))
+}
+
+/// What to do about the object that is there; none if there is none.
+async fn look(
+    management: &Management,
+    wanted: &Value,
+) -> anyhow::Result<Option<(Api<DynamicObject>, Clearing)>> {
+    let kind = wanted["kind"].as_str().unwrap_or_default();
+    if kind != "CustomResourceDefinition" && !kind.ends_with("WebhookConfiguration") {
+        return Ok(None);
+    }
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    let Some(api) = management.api(wanted).await? else { return Ok(None) };
+    let found = api.get_opt(name).await.with_context(|| format!("failed to read {kind} {name}"))?;
+    Ok(found.map(|found| (api, clearing(&found.data, wanted))))
 }
 
 fn clearing(found: &Value, wanted: &Value) -> Clearing {

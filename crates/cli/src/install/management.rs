@@ -44,6 +44,11 @@ pub(crate) enum Owner {
     Others,
 }
 
+/// Whether a webhook with side effects could not be asked by a dry run: then the request itself will tell.
+pub(super) fn is_without_dry_run(message: &str) -> bool {
+    message.contains("does not support dry run")
+}
+
 /// The management cluster.
 pub(crate) struct Management {
     client: Client,
@@ -134,6 +139,27 @@ impl Management {
     /// The API of a kind in all namespaces.
     pub(crate) fn all(&self, resource: &ApiResource) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), resource)
+    }
+
+    /// Asks by a dry run whether an object can be applied. An object of a kind or in a namespace that is not there yet cannot
+    /// be asked about.
+    pub(super) async fn rehearse(&self, object: &Value) -> anyhow::Result<()> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let Some(api) = self.api(object).await? else { return Ok(()) };
+        let params = PatchParams { dry_run: true, ..PatchParams::apply(FIELD_MANAGER).force() };
+        match api.patch(name, &params, &Patch::Apply(object)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status.message) => {
+                Ok(())
+            }
+            Err(error) => Err(Problem::request(
+                &format!("apply {kind} {name}; nothing was changed"),
+                &format!("create and patch {kind}"),
+                error,
+            )
+            .into()),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Creates an object or brings it to this state.

@@ -17,7 +17,8 @@ pub(crate) mod uninstall;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use self::{
     delivery::Destination,
@@ -66,14 +67,31 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let objects = objects(&wanted, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
     println!("Applying {} objects", objects.len());
-    for object in &objects {
-        leftovers::clear(&management, object).await?;
-        management.apply(object).await?;
-    }
+    apply(&management, &objects).await?;
     println!("Waiting until the manager is ready");
     ready::wait(&management, wanted.ipam, args.time_limit).await?;
     print!("{}", next_steps());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Applies the objects, after all of them were asked about. A failure halfway leaves what was applied: the same command
+/// continues.
+async fn apply(management: &Management, objects: &[Value]) -> anyhow::Result<()> {
+    for object in objects {
+        if !leftovers::is_in_the_way(management, object).await? {
+            management.rehearse(object).await?;
+        }
+    }
+    for (number, object) in objects.iter().enumerate() {
+        let applied = async {
+            leftovers::clear(management, object).await?;
+            management.apply(object).await
+        };
+        applied.await.with_context(|| {
+            format!("{number} of {} objects are applied; run the command again to continue", objects.len())
+        })?;
+    }
+    Ok(())
 }
 
 /// The chosen destination, or the one that the context stands for.
@@ -106,7 +124,45 @@ fn next_steps() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{ResourceExt, api::ListParams};
+    use nephele_testkit::ManagementApi;
+    use serde_json::json;
+
     use super::*;
+
+    fn map(name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}})
+    }
+
+    /// The names of the ConfigMaps that are there.
+    async fn maps(api: &ManagementApi) -> Vec<String> {
+        let list = api.api::<ConfigMap>().list(&ListParams::default()).await.expect("a list");
+        list.items.iter().map(ResourceExt::name_any).collect()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_applied_when_one_object_would_be_refused_and_a_failure_halfway_says_so() {
+        let (api, asked) = (ManagementApi::start(), Arc::new(AtomicUsize::new(0)));
+        for (passed, expected, there) in [
+            (0, "failed to apply ConfigMap b; nothing was changed", vec![]),
+            (1, "1 of 2 objects are applied; run the command again to continue", vec!["a".to_owned()]),
+        ] {
+            asked.store(0, Ordering::Relaxed);
+            let count = asked.clone();
+            let client = api.forbidding(move |method, path| {
+                method == "PATCH" && path.ends_with("/b") && count.fetch_add(1, Ordering::Relaxed) >= passed
+            });
+            let error = apply(&Management::of(client), &[map("a"), map("b")]).await.expect_err("refused");
+            assert!(error.to_string().starts_with(expected), "{error:#}");
+            assert_eq!(maps(&api).await, there);
+        }
+    }
 
     #[test]
     fn nodes_of_kind_get_the_image_without_being_asked_and_others_need_a_destination() {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     kept,
-    management::{Management, POOLS},
+    management::{Management, POOLS, is_without_dry_run},
     objects::{LABEL, Wanted, objects},
 };
 use crate::access::TargetArgs;
@@ -51,6 +51,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let has_pools = installed.iter().any(|(_, object)| name(object) == POOLS);
     refuse_if_used(&management, has_pools).await?;
+    rehearse(&installed).await?;
     let deadline = Instant::now() + args.time_limit;
     // The definitions go first, while the manager can still release what their objects hold. The namespace goes last.
     let (definitions, others): (Vec<_>, Vec<_>) =
@@ -120,6 +121,20 @@ fn full_name(object: &DynamicObject) -> String {
     namespace + &object.name_any()
 }
 
+/// Asks by a dry run whether all objects can be deleted, before the first one is.
+async fn rehearse(objects: &[(Api<DynamicObject>, Value)]) -> anyhow::Result<()> {
+    for (api, object) in objects {
+        let params = DeleteParams { dry_run: true, ..DeleteParams::background() };
+        match api.delete(name(object), &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status.message) => {}
+            asked => drop(asked.with_context(|| {
+                format!("failed to delete {} {}; nothing was deleted", kind(object), name(object))
+            })?),
+        }
+    }
+    Ok(())
+}
+
 /// Deletes the objects, and waits until they are gone.
 async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> anyhow::Result<()> {
     let mut uids = Vec::new();
@@ -129,8 +144,9 @@ async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> a
             Ok(deleted) => uids.push(deleted.left().and_then(|object| object.uid()).unwrap_or_default()),
             Err(kube::Error::Api(status)) if status.code == 404 => uids.push(String::new()),
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("failed to delete {} {}", object["kind"], name(object)));
+                return Err(error).with_context(|| {
+                    format!("failed to delete {} {}: run the command again", kind(object), name(object))
+                });
             }
         }
     }
@@ -138,10 +154,14 @@ async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> a
         let gone = await_condition(api.clone(), name(object), is_deleted(uid));
         match timeout_at(deadline, gone).await {
             Ok(result) => drop(result.context("failed to watch the deletion")?),
-            Err(_) => bail!("{} {} is not gone yet: run the command again", object["kind"], name(object)),
+            Err(_) => bail!("{} {} is not gone yet: run the command again", kind(object), name(object)),
         }
     }
     Ok(())
+}
+
+fn kind(object: &Value) -> &str {
+    object["kind"].as_str().unwrap_or_default()
 }
 
 fn name(object: &Value) -> &str {
@@ -150,11 +170,30 @@ fn name(object: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::PostParams;
     use nephele_testkit::ManagementApi;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_deleted_when_one_deletion_would_be_refused() {
+        let api = ManagementApi::start();
+        let maps = api.api::<ConfigMap>();
+        let mut objects = Vec::new();
+        let refusing = api.forbidding(|method, path| method == "DELETE" && path.ends_with("/b"));
+        let management = Management::of(refusing);
+        for name in ["a", "b"] {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+            let map = serde_json::from_value(object.clone()).expect("a ConfigMap");
+            maps.create(&PostParams::default(), &map).await.expect("created");
+            objects.push((management.api(&object).await.expect("an answer").expect("a served kind"), object));
+        }
+        let error = rehearse(&objects).await.expect_err("refused");
+        assert_eq!(error.to_string(), "failed to delete ConfigMap b; nothing was deleted");
+        assert!(maps.get_opt("a").await.expect("an answer").is_some(), "a dry run deletes nothing");
+    }
 
     #[tokio::test]
     async fn an_object_of_any_kind_with_a_finalizer_of_the_manager_holds_up_the_uninstallation() {
