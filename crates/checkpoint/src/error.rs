@@ -75,14 +75,10 @@ pub enum RestoreError {
         kind: String,
     },
     /// The management API would refuse an object: it was asked before anything was removed.
-    #[error("the management API would not create the {kind} {namespace}/{name}; nothing was removed")]
+    #[error("the management API would not create the {object}; nothing was removed")]
     Refused {
-        /// Its kind.
-        kind: String,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
+        /// Its kind, namespace and name.
+        object: String,
         /// The cause.
         #[source]
         source: kube::Error,

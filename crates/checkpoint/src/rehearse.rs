@@ -45,7 +45,8 @@ async fn ask(client: &Client, kinds: &[Kind], object: &DynamicObject) -> Result<
     match kind.api(client, &namespace).create(&params, &prepared).await {
         Err(kube::Error::Api(status)) if is_passed(&status) => Ok(()),
         Err(source) => {
-            Err(RestoreError::Refused { kind: kind.resource.kind.clone(), namespace, name, source })
+            let object = format!("{} {namespace}/{name}", kind.resource.kind);
+            Err(RestoreError::Refused { object, source })
         }
         Ok(_) => Ok(()),
     }
@@ -111,8 +112,8 @@ mod tests {
     async fn there(api: &ManagementApi) -> Vec<Option<String>> {
         let clusters = api.api::<Cluster>().list(&ListParams::default()).await.expect("a list");
         let machines = api.api::<Machine>().list(&ListParams::default()).await.expect("a list");
-        let of_clusters = clusters.iter().map(|cluster| cluster.uid());
-        of_clusters.chain(machines.iter().map(|machine| machine.uid())).collect()
+        let of_clusters = clusters.iter().map(kube::ResourceExt::uid);
+        of_clusters.chain(machines.iter().map(kube::ResourceExt::uid)).collect()
     }
 
     async fn occupied() -> ManagementApi {

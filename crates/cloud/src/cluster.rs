@@ -1,5 +1,6 @@
 //! One simulated cluster and its state.
 
+mod joining;
 mod other_node;
 mod restored;
 
@@ -17,20 +18,21 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::joining::first_control_plane;
 use crate::allocation::Allocations;
 use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::{MachineId, Role, Stage};
+use crate::identity::{MachineId, Stage};
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
 use crate::symptom::{ClockSkew, Symptom, symptoms};
 use crate::tls::{self, ApiServerTls, Credentials};
-use crate::user_data::{Kubeadm, KubeadmCluster};
+use crate::user_data::Kubeadm;
 
 /// A running cluster.
 pub(crate) struct Cluster {
@@ -324,36 +326,6 @@ impl Cluster {
         };
         state.machines.insert(spec.id.name.clone(), machine);
         Admission::New(Box::new(spec))
-    }
-
-    /// Gives a new control plane machine what kubeadm reads in the cluster that it joins.
-    fn join(&self, state: &State, spec: &mut MachineSpec) {
-        if spec.started_at.is_some() || spec.role != Role::ControlPlane {
-            return;
-        }
-        let Some(kubeadm) = &mut spec.kubeadm else { return };
-        if kubeadm.cluster.is_none()
-            && let Some(first) = first_control_plane(state)
-        {
-            let known = first.cluster_configuration();
-            let mut published = self.published();
-            if let (Some(published), Some(known)) = (&mut published, known) {
-                // The ConfigMap does not say which phases were skipped.
-                (published.skips_proxy, published.skips_dns) = (known.skips_proxy, known.skips_dns);
-            }
-            kubeadm.cluster = published.or_else(|| known.cloned());
-        }
-        let tag = kubeadm.cluster.as_ref().map(|cluster| &cluster.etcd_image_tag);
-        spec.etcd_image_tag = tag.filter(|tag| !tag.is_empty()).cloned();
-    }
-
-    /// What the ConfigMap of kubeadm says, unless a client made it larger than any kubeadm would.
-    fn published(&self) -> Option<KubeadmCluster> {
-        const READ_MAX: usize = 64 * 1024;
-        let key = Key::new("", "configmaps", "kube-system", "kubeadm-config");
-        let value = self.served.store.get(&key)?.value();
-        let text = value["data"]["ClusterConfiguration"].as_str().filter(|text| text.len() <= READ_MAX)?;
-        KubeadmCluster::published(text)
     }
 
     /// The specification of a machine that was admitted, complete with its allocation.
@@ -912,14 +884,6 @@ impl Cluster {
     }
 }
 
-/// The machine whose API server came up first.
-fn first_control_plane(state: &State) -> Option<&MachineSpec> {
-    let up = state.machines.values().filter_map(|machine| {
-        Some((machine.reached.get(&Stage::ApiServer)?, &machine.spec.version, &machine.spec))
-    });
-    up.min_by_key(|(reached, version, _)| (*reached, *version)).map(|(.., spec)| spec)
-}
-
 /// The key of a Node.
 fn node_key(name: &str) -> Key {
     Key::new("", "nodes", "", name)
@@ -976,7 +940,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress};
+    use crate::identity::{ClusterId, MachineAddress, Role};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
     use crate::timed::Flap;

@@ -84,8 +84,9 @@ impl KubeadmCluster {
         let is_true = |pointer: &str| document.pointer(pointer) == Some(&Value::Bool(true));
         let endpoints = document.pointer("/etcd/external/endpoints").and_then(Value::as_array);
         let endpoints = endpoints.into_iter().flatten().map(|endpoint| bounded(endpoint.as_str()));
+        let repository = text("/imageRepository");
         Self {
-            image_repository: text("/imageRepository"),
+            image_repository: if repository == REPOSITORY { String::new() } else { repository },
             dns_image_repository: text("/dns/imageRepository"),
             dns_image_tag: text("/dns/imageTag"),
             etcd_image_repository: text("/etcd/local/imageRepository"),
