@@ -110,11 +110,11 @@ impl Belonging {
         if owner.is_some_and(|(_, uid)| pool.uid.as_deref() == Some(uid)) {
             return Self::Owned;
         }
-        let is_anothers = owner.is_some_and(|(owner, _)| owner != name);
+        let is_of_another = owner.is_some_and(|(owner, _)| owner != name);
         let labelled = labels::value(machine, POOL_NAME_LABEL);
         let is_labelled = labelled.is_some() && (label.is_none() || labelled == label);
         let is_named = machine.name.as_deref().is_some_and(|machine| names::ordinal(name, machine).is_some());
-        if !is_anothers && is_labelled && is_named { Self::Lost } else { Self::Foreign }
+        if !is_of_another && is_labelled && is_named { Self::Lost } else { Self::Foreign }
     }
 }
 
