@@ -84,9 +84,8 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
         return Ok(request);
     }
     let (mut head, body) = request.into_parts();
-    if let Some(group) = group(&head.uri)
-        && older[group]
-    {
+    let of_group = group(&head.uri).filter(|group| older[*group]);
+    if let Some(group) = of_group {
         head.uri = in_version(&head.uri, GROUPS[group]);
     }
     if !matches!(head.method, Method::POST | Method::PUT | Method::PATCH) {
@@ -97,6 +96,9 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
         return Ok(Request::from_parts(head, Body::from(bytes)));
     };
     say_version(&mut object, older);
+    if of_group.is_some() {
+        object.pointer_mut("/status/conditions").map(leave_empty_messages_out);
+    }
     let text = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
     if head.headers.contains_key(CONTENT_LENGTH) {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
@@ -149,6 +151,14 @@ fn say_version(value: &mut Value, older: Older) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| say_version(item, older)),
         _ => {}
+    }
+}
+
+/// Conditions of `v1beta1` have no message or one of at least one character (Cluster API 1.10, IPAddressClaim), and those of
+/// `v1beta2` may have an empty one.
+fn leave_empty_messages_out(conditions: &mut Value) {
+    for condition in conditions.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.retain(|field, value| field != "message" || value != "");
     }
 }
 
@@ -251,6 +261,22 @@ mod tests {
         let old = CLUSTERS.replacen(NEW, OLD, 1);
         let paths: Vec<_> = asked.lock().iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(paths, [&old, "/apis/cluster.x-k8s.io", CLUSTERS]);
+    }
+
+    #[tokio::test]
+    async fn conditions_of_the_older_version_have_no_empty_message() {
+        let (client, asked, _) = api(&[OLD]);
+        let claim = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims/c/status";
+        let conditions = |messages: [Value; 2]| json!({"status": {"conditions": messages}});
+        let written =
+            conditions([json!({"type": "Ready", "message": ""}), json!({"type": "X", "message": "no"})]);
+        // The first request finds out which version is served.
+        for _ in 0..2 {
+            send(&client, Method::PATCH, claim, &written).await;
+        }
+        let last = asked.lock().last().cloned();
+        let expected = conditions([json!({"type": "Ready"}), json!({"type": "X", "message": "no"})]);
+        assert_eq!(last, Some((claim.replacen(NEW, OLD, 1), expected)));
     }
 
     #[test]
