@@ -6,6 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Marks control plane machines, with any value.
 pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+/// On a control plane machine: its control plane.
+pub const CONTROL_PLANE_NAME: &str = "cluster.x-k8s.io/control-plane-name";
+/// On objects that a topology makes, with any value.
+pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
 /// On a Machine: its MachineDeployment.
 pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
 /// On a Machine: its MachineSet.

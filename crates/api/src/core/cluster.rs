@@ -93,12 +93,39 @@ pub struct ClusterStatus {
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// The numbers of control plane machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<ReplicaCounts>,
+    /// The numbers of worker machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<ReplicaCounts>,
     /// The failure domains for machines, as the infrastructure reported them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "older::failure_domains")]
     pub failure_domains: Vec<FailureDomain>,
     /// Its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
+}
+
+/// Numbers of machines.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicaCounts {
+    /// The wanted ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired_replicas: Option<i32>,
+    /// All.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Those that are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// Those that are available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+    /// Those with the current template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to_date_replicas: Option<i32>,
 }
 
 /// The progress of a cluster's first provisioning.

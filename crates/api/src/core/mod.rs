@@ -12,6 +12,7 @@
 //! | | `status.initialization`, before 1.11 `status.infrastructureReady` | the contract: bootstrap and machines wait for it |
 //! | | condition `ControlPlaneInitialized` | the contract: worker machines may wait for it |
 //! | | `status.failureDomains` | the contract: from there machines get their failure domain |
+//! | | `status.controlPlane`, `status.workers`: numbers of replicas | user's API; shown by the stand-in, no decision depends on them |
 //! | Machine | `spec.clusterName`, `spec.infrastructureRef` | user's API |
 //! | | `spec.bootstrap.dataSecretName` | the contract: wait for it, read the Secret |
 //! | | `spec.version`, `spec.failureDomain`, `spec.providerID` | the contract: placement; user's API |
@@ -32,14 +33,19 @@ use serde::{Deserialize, Serialize};
 
 pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
+    ReplicaCounts,
 };
-pub(crate) use definitions::{column, loose};
+pub(crate) use definitions::{age, column, loose};
 pub use definitions::{loose_class_crds, loose_crds};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachinePoolTemplate};
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";
+/// The API group of the kubeadm control plane provider.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+/// The API group of the kubeadm bootstrap provider.
+pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 
 /// The annotation, with any value, of an object that `clusterctl move` has created on another management cluster and is
 /// about to delete here (`deleteSourceObject` in `cmd/clusterctl/client/cluster/mover.go` of cluster-api).

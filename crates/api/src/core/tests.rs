@@ -101,25 +101,80 @@ fn the_name_of_the_bootstrap_secret_may_be_empty_but_not_absent() {
     assert_eq!(machine(json!({ "dataSecretName": "m-data" })).data_secret_name(), Some("m-data"));
 }
 
+/// What `core/config/crd/bases` and `controlplane/kubeadm/config/crd/bases` of cluster-api 1.14.2 have in `v1beta2`:
+/// short names, the selector of the subresource `scale`, and columns, those for `--output wide` in brackets.
+const UPSTREAM: [(&str, &str, &str, &str); 8] = [
+    (
+        "clusters.cluster.x-k8s.io",
+        "cl",
+        "-",
+        "ClusterClass, Available, CP Desired, [CP Current], [CP Ready], CP Available, CP Up-to-date, W Desired, [W Current], [W Ready], W Available, W Up-to-date, [Paused], Phase, Age, Version",
+    ),
+    (
+        "machinedeployments.cluster.x-k8s.io",
+        "md",
+        ".status.selector",
+        "Cluster, Available, Desired, Current, Ready, Available, Up-to-date, [Paused], Phase, Age, Version",
+    ),
+    (
+        "machinesets.cluster.x-k8s.io",
+        "ms",
+        ".status.selector",
+        "Cluster, Available, Desired, Current, Ready, Available, Up-to-date, [Paused], Age, Version",
+    ),
+    (
+        "machines.cluster.x-k8s.io",
+        "ma",
+        "-",
+        "Cluster, Node Name, [Provider ID], Failure domain, Ready, Available, Up-to-date, [Internal-IP], [External-IP], [OS-Image], [Paused], Phase, Age, Version",
+    ),
+    (
+        "machinepools.cluster.x-k8s.io",
+        "mp",
+        "",
+        "Cluster, Desired, Current, Ready, Available, Up-to-date, [Paused], Phase, Age, Version",
+    ),
+    ("machinehealthchecks.cluster.x-k8s.io", "mhc mhcs", "-", "Cluster, Replicas, Healthy, [Paused], Age"),
+    (
+        "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
+        "kcp",
+        ".status.selector",
+        "Cluster, Available, Desired, Current, Ready, Available, Up-to-date, [Paused], Initialized, Age, Version",
+    ),
+    ("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "", "-", "Cluster, [Paused], Data secret created, Age"),
+];
+
 #[test]
-fn loose_definitions_take_any_field() {
-    let names: Vec<_> = loose_crds()
+fn loose_definitions_take_any_field_and_are_shown_and_scaled_as_upstreams() {
+    let definitions: Vec<_> = loose_crds()
         .into_iter()
         .map(|definition| {
-            let schema = definition.spec.versions[0].schema.clone().expect("a schema");
-            let open =
-                schema.open_api_v3_schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields);
-            (definition.metadata.name.unwrap_or_default(), open)
+            let (spec, name) = (definition.spec, definition.metadata.name.unwrap_or_default());
+            let version = &spec.versions[0];
+            let versions: Vec<_> =
+                spec.versions.iter().map(|version| (&*version.name, version.storage)).collect();
+            let is_older = ["Cluster", "MachineDeployment", "MachineSet", "Machine", "MachinePool"]
+                .contains(&spec.names.kind.as_str());
+            let expected = [("v1beta2", true), ("v1beta1", false)];
+            assert_eq!(versions, expected[..if is_older { 2 } else { 1 }], "{name}");
+            let schema = version.schema.clone().and_then(|schema| schema.open_api_v3_schema);
+            assert_eq!(schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields), Some(true));
+            assert_eq!(spec.names.categories, Some(vec!["cluster-api".to_owned()]), "{name}");
+            let scale = version.subresources.as_ref().and_then(|subresources| subresources.scale.clone());
+            let selector = scale.map(|scale| scale.label_selector_path.unwrap_or_default());
+            let columns = version.additional_printer_columns.iter().flatten();
+            let columns = columns.map(|column| match column.priority {
+                None => column.name.clone(),
+                Some(_) => format!("[{}]", column.name),
+            });
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let short_names = spec.names.short_names.unwrap_or_default().join(" ");
+            (name, short_names, selector.unwrap_or_else(|| "-".to_owned()), columns)
         })
         .collect();
-    assert_eq!(
-        names,
-        [
-            ("clusters.cluster.x-k8s.io".to_owned(), Some(true)),
-            ("machines.cluster.x-k8s.io".to_owned(), Some(true)),
-            ("machinepools.cluster.x-k8s.io".to_owned(), Some(true)),
-        ]
-    );
+    let upstream =
+        UPSTREAM.map(|(name, short, scale, columns)| [name, short, scale, columns].map(str::to_owned));
+    assert_eq!(definitions, upstream.map(|[name, short, scale, columns]| (name, short, scale, columns)));
 }
 
 /// The fields in the table of this module's documentation, as paths. A new field has to be reviewed and added there.
@@ -134,6 +189,7 @@ fn no_field_is_read_that_was_not_reviewed() {
         .collect();
     let reviewed = [
         "addresses",
+        "available_replicas",
         "bootstrap",
         "bootstrap_data_secret_created",
         "cidr_blocks",
@@ -141,10 +197,12 @@ fn no_field_is_read_that_was_not_reviewed() {
         "cluster_network",
         "conditions",
         "config_ref",
+        "control_plane",
         "control_plane_endpoint",
         "control_plane_initialized",
         "control_plane_ref",
         "data_secret_name",
+        "desired_replicas",
         "failure_domain",
         "failure_domains",
         "host",
@@ -160,12 +218,15 @@ fn no_field_is_read_that_was_not_reviewed() {
         "port",
         "provider_id",
         "provider_id_list",
+        "ready_replicas",
         "replicas",
         "service_domain",
         "services",
         "spec",
         "template",
+        "up_to_date_replicas",
         "version",
+        "workers",
     ];
     assert_eq!(fields, reviewed.into());
 }

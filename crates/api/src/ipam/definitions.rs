@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    core::{column, loose},
+    core::{age, column, loose},
     definitions::{conversion, tidy_schema},
     labels,
 };
@@ -98,14 +98,14 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let pool_name = column("Pool Name", "string", ".spec.poolRef.name");
     let pool_kind = column("Pool Kind", "string", ".spec.poolRef.kind");
     let address = column("Address", "string", ".spec.address");
-    let mut addresses =
-        loose(GROUP, "IPAddress", "ipaddresses", &[], &[address, pool_name.clone(), pool_kind.clone()]);
+    let columns = [address, pool_name.clone(), pool_kind.clone(), age()];
+    let mut addresses = loose(GROUP, "IPAddress", "ipaddresses", &[], &columns);
     // The versions differ only in what is required.
     let mut old = addresses.spec.versions[0].clone();
     "v1beta1".clone_into(&mut old.name);
     old.storage = false;
     addresses.spec.versions.push(old);
-    vec![loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name, pool_kind]), addresses]
+    vec![loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name, pool_kind, age()]), addresses]
 }
 
 #[cfg(test)]
