@@ -91,7 +91,8 @@ impl Actor<'_> {
                 self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
             }
             Action::CreateMachine { name, deployment } => {
-                self.create(&self.machine(&name, deployment.as_deref())).await
+                let Some(machine) = self.machine(&name, deployment.as_deref()) else { return Ok(()) };
+                self.create(&machine).await
             }
             Action::CreateInfrastructureMachine(name) => {
                 let Some(machine) = self.find(&name) else { return Ok(()) };
@@ -124,6 +125,25 @@ impl Actor<'_> {
                 new.status = Some(status);
                 self.report(old, &new).await
             }
+            Action::CreateControlPlane(_)
+            | Action::ChangeControlPlane(_)
+            | Action::ReportControlPlane(_)
+            | Action::DeleteControlPlane
+            | Action::ReleaseControlPlane
+            | Action::CreateDeployment(_)
+            | Action::ChangeDeployment(_)
+            | Action::ReportDeployment { .. }
+            | Action::DeleteDeployment(_)
+            | Action::ReleaseDeployment(_)
+            | Action::CreateSet(_)
+            | Action::ScaleSet(_)
+            | Action::ReportSet { .. }
+            | Action::DeleteSet(_)
+            | Action::ReleaseSet(_)
+            | Action::CreateHealthCheck(_)
+            | Action::ChangeHealthCheck(_)
+            | Action::ReportHealthCheck { .. }
+            | Action::DeleteHealthCheck(_) => self.act_on_owner(action).await,
             Action::DeleteMachine(name) => self.delete(self.find(&name)).await,
             Action::DeleteInfrastructureMachine(name) => {
                 let machine = self.find(&name);
@@ -170,7 +190,7 @@ impl Actor<'_> {
         patched.map(drop).map_err(ActError::Patch)
     }
 
-    async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
+    pub(crate) async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: HasStatus<Status: Serialize + PartialEq> + Clone + Debug + DeserializeOwned,
@@ -261,22 +281,32 @@ impl Actor<'_> {
         vec![owner(&self.observed.cluster)]
     }
 
-    /// A Machine of a MachineDeployment, or without one of the control plane.
-    fn machine(&self, name: &str, deployment: Option<&DeploymentPlan>) -> Machine {
-        let mut metadata = self.metadata(name, self.owned_by_cluster());
+    /// A Machine of a MachineDeployment and its MachineSet, or without them of the control plane. None without its owner.
+    fn machine(&self, name: &str, deployment: Option<&(DeploymentPlan, String)>) -> Option<Machine> {
+        let owner = match deployment {
+            None => owner(self.observed.control_plane.as_ref()?),
+            Some((_, set)) => owner(self.observed.sets.iter().find(|other| other.name_any() == *set)?),
+        };
+        let mut metadata = self.metadata(name, vec![owner.clone()]);
+        let deployment = deployment.map(|(deployment, _)| deployment);
         let given = deployment.map_or(&self.plan.control_plane_metadata, |deployment| &deployment.metadata);
         let labels = metadata.labels.get_or_insert_default();
         labels.extend(given.labels.clone());
         match deployment {
-            None => drop(labels.insert(labels::CONTROL_PLANE.to_owned(), String::new())),
+            None => labels.extend([
+                (labels::CONTROL_PLANE.to_owned(), String::new()),
+                (labels::CONTROL_PLANE_NAME.to_owned(), label_value(&owner.name)),
+            ]),
             Some(DeploymentPlan { topology_name, name, .. }) => labels.extend([
+                (labels::SET_NAME.to_owned(), label_value(&owner.name)),
                 (labels::DEPLOYMENT_NAME.to_owned(), label_value(name)),
                 (labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(), label_value(topology_name)),
             ]),
         }
+        labels.insert(labels::TOPOLOGY_OWNED.to_owned(), String::new());
         metadata.annotations = Some(given.annotations.clone()).filter(|given| !given.is_empty());
         metadata.finalizers = Some(vec![MACHINE_FINALIZER.to_owned()]);
-        Machine {
+        Some(Machine {
             metadata,
             spec: MachineSpec {
                 cluster_name: self.observed.name(),
@@ -288,7 +318,7 @@ impl Actor<'_> {
                 ..MachineSpec::default()
             },
             status: None,
-        }
+        })
     }
 
     fn infrastructure_machine(&self, machine: &Machine) -> InMemoryMachine {
@@ -348,6 +378,11 @@ pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
+}
+
+/// A reference to an owner that is not the controller, as MachineDeployments and MachineHealthChecks have.
+pub(crate) fn owned<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
+    OwnerReference { controller: None, block_owner_deletion: None, ..owner(object) }
 }
 
 fn secret(metadata: ObjectMeta, data: BTreeMap<String, ByteString>) -> Secret {

@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
-use nephele_api::core::{Cluster, ClusterNetwork, ClusterSpec, NetworkRanges};
+use nephele_api::core::{
+    CONTROL_PLANE_GROUP, Cluster, ClusterNetwork, ClusterSpec, NetworkRanges, ObjectReference,
+};
 use nephele_api::infrastructure::v1beta2::{self as infrastructure, InMemoryCluster, InMemoryClusterSpec};
 
 use crate::act::{self, ActError, reference};
@@ -37,11 +39,21 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         spec: ClusterSpec {
             cluster_network: Some(network(plan)),
             infrastructure_ref: Some(reference("InMemoryCluster", &plan.name)),
+            control_plane_ref: Some(control_plane(plan)),
             ..ClusterSpec::default()
         },
         status: None,
     };
     act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
+}
+
+/// The reference to the control plane of a cluster.
+pub(crate) fn control_plane(plan: &ClusterPlan) -> ObjectReference {
+    ObjectReference {
+        api_group: CONTROL_PLANE_GROUP.to_owned(),
+        kind: "KubeadmControlPlane".to_owned(),
+        name: plan.control_plane_name.clone(),
+    }
 }
 
 /// The networks of a cluster.

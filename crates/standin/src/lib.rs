@@ -8,23 +8,26 @@
 //! ```
 //!
 //! It implements Cluster API's side of the contract: it adds owner references to the provider's objects, creates
-//! certificates and kubeconfig, creates Machines in the order that kubeadm needs, waits for the status that the
-//! provider reports, finds Nodes by provider ID, and deletes in core's order. It sees the provider only through objects
-//! and the endpoint, as Cluster API would.
+//! certificates and kubeconfig, creates Machines in the order that kubeadm needs, with the objects that own them, waits
+//! for the status that the provider reports, finds Nodes by provider ID and watches over them, replaces machines that a
+//! MachineHealthCheck finds unhealthy, and deletes in core's order. It sees the provider only through objects and the
+//! endpoint, as Cluster API would.
 //!
 //! It does so for the clusters of a [`Plan`], and for every Cluster with a topology that a user creates.
 //!
-//! It must not know the provider's internals. It is not Cluster API: it has no health checks except for terminated
-//! instances, no etcd members, no drain, no cloud-init. Everything else works as in `core/reconcilers` and
-//! `controlplane/kubeadm` of cluster-api.
+//! It must not know the provider's internals. It is not Cluster API: it has no etcd members, no drain, no hooks, no
+//! cloud-init, no templates. It replaces terminated instances without a health check. Everything else works as in
+//! `core/reconcilers` and `controlplane/kubeadm` of cluster-api.
 
 mod act;
 mod certificates;
 mod create;
 mod decide;
+mod kinds;
 mod kubeconfig;
 mod names;
 mod observe;
+mod owners;
 mod plan;
 mod pool;
 mod run;
@@ -35,7 +38,7 @@ mod workload;
 pub use create::create;
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
-pub use plan::{ClusterPlan, DeploymentPlan, Metadata, Plan, PlannedClusters};
+pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};
 pub use run::{Error, crds, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 pub use topology::TOPOLOGY_RECONCILED;

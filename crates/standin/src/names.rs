@@ -8,6 +8,13 @@ pub(crate) const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
 pub(crate) const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
 /// Holds a MachinePool until its machines are gone (`api/core/v1beta2/machinepool_types.go`).
 pub(crate) const POOL_FINALIZER: &str = "machinepool.cluster.x-k8s.io";
+/// Holds a MachineDeployment until its MachineSets are gone (`api/core/v1beta2/machinedeployment_types.go`).
+pub(crate) const DEPLOYMENT_FINALIZER: &str = "cluster.x-k8s.io/machinedeployment";
+/// Holds a MachineSet until its Machines are gone (`api/core/v1beta2/machineset_types.go`).
+pub(crate) const SET_FINALIZER: &str = "cluster.x-k8s.io/machineset";
+/// Holds a KubeadmControlPlane until its Machines are gone
+/// (`api/controlplane/kubeadm/v1beta2/kubeadm_control_plane_types.go`).
+pub(crate) const CONTROL_PLANE_FINALIZER: &str = "kubeadm.controlplane.cluster.x-k8s.io";
 /// The type of Secrets that belong to a cluster (`api/core/v1beta2/cluster_types.go`).
 pub(crate) const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
@@ -21,13 +28,19 @@ pub(crate) fn pool(cluster: &str) -> String {
     format!("{cluster}-mp-0")
 }
 
-/// The first free name for a machine with this base. The suffix looks as random as in Cluster API, but is always the
+/// The longest base, with the hyphen after it (`apiserver/pkg/storage/names` of Kubernetes): a name is a label's value.
+const BASE_MAX: usize = 58;
+
+/// The first free name for an object with this base. The suffix looks as random as in Cluster API, but is always the
 /// same for the same salt.
-pub(crate) fn machine(base: &str, salt: &str, taken: &BTreeSet<String>) -> String {
+pub(crate) fn generated(base: &str, salt: &str, taken: &BTreeSet<String>) -> String {
+    let mut beginning = format!("{base}-");
+    // Names of objects are ASCII; of others, a character stays whole.
+    beginning.truncate(beginning.floor_char_boundary(BASE_MAX));
     (0u32..)
-        .map(|attempt| format!("{base}-{}", suffix(base, salt, attempt)))
+        .map(|attempt| format!("{beginning}{}", suffix(base, salt, attempt)))
         .find(|name| !taken.contains(name))
-        .expect("there are more suffixes than machines")
+        .expect("there are more suffixes than objects")
 }
 
 /// Five of the letters and digits that Kubernetes uses in generated names (`apimachinery/pkg/util/rand`): no vowels, so
@@ -57,11 +70,17 @@ mod tests {
     fn machines_get_names_of_their_own_and_always_the_same() {
         let mut taken = BTreeSet::new();
         for _ in 0..200 {
-            let name = machine("demo-md-0", "", &taken);
+            let name = generated("demo-md-0", "", &taken);
             assert!(name.strip_prefix("demo-md-0-").is_some_and(|suffix| suffix.len() == 5), "{name}");
-            assert_eq!(machine("demo-md-0", "", &taken), name);
-            assert_ne!(machine("demo-md-0", "other", &taken), name);
+            assert_eq!(generated("demo-md-0", "", &taken), name);
+            assert_ne!(generated("demo-md-0", "other", &taken), name);
             assert!(taken.insert(name));
         }
+    }
+
+    #[test]
+    fn names_are_no_longer_than_a_label_may_be() {
+        let name = generated(&"a".repeat(63), "", &BTreeSet::new());
+        assert_eq!((name.len(), &name[..58]), (63, "a".repeat(58).as_str()));
     }
 }

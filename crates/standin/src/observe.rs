@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet};
 use crate::names;
 
 /// The objects of a cluster.
@@ -21,6 +24,11 @@ pub(crate) struct Observed {
     pub(crate) infrastructure: Option<InMemoryCluster>,
     /// The Secrets of the cluster, by name.
     pub(crate) secrets: BTreeMap<String, Secret>,
+    pub(crate) control_plane: Option<KubeadmControlPlane>,
+    pub(crate) deployments: Vec<MachineDeployment>,
+    pub(crate) sets: Vec<MachineSet>,
+    /// The health checks of its machines, also those that users created.
+    pub(crate) health_checks: Vec<MachineHealthCheck>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) infrastructure_machines: Vec<InMemoryMachine>,
     /// Its MachinePool.
@@ -28,6 +36,19 @@ pub(crate) struct Observed {
     pub(crate) infrastructure_pool: Option<InMemoryMachinePool>,
     /// The state of the workload cluster; none when it was not read or did not answer.
     pub(crate) workload: Option<Workload>,
+    /// How the connection to it was in this process.
+    pub(crate) probe: Probe,
+}
+
+/// The connection to a workload cluster, as far as this process knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// When it answered last.
+    pub(crate) last_success: Option<Timestamp>,
+    /// How often in a row it has not answered.
+    pub(crate) failures: u32,
+    /// When it was asked last.
+    pub(crate) last_attempt: Option<Timestamp>,
 }
 
 /// The objects in a workload cluster.
@@ -57,6 +78,18 @@ impl Observed {
     }
 }
 
+/// Lists objects of a kind. One that cannot be read is left out: its definition takes any field, and a user's mistake must
+/// not hide the others.
+async fn readable<K>(client: &Client, namespace: &str, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let resource = ApiResource::erase::<K>(&());
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let read = |object| serde_json::to_value(object).and_then(serde_json::from_value).ok();
+    Ok(api.list(parameters).await?.into_iter().filter_map(read).collect())
+}
+
 /// Reads the management API, but not the workload cluster: the objects that are read here decide whether it is read.
 pub(crate) async fn observe(
     client: &Client,
@@ -77,6 +110,12 @@ pub(crate) async fn observe(
         None => None,
     };
     let secrets = Api::<Secret>::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
+    let control_planes = readable(client, &namespace, &of_cluster).await?;
+    let deployments = readable(client, &namespace, &of_cluster).await?;
+    let sets = readable(client, &namespace, &of_cluster).await?;
+    let mut health_checks: Vec<MachineHealthCheck> =
+        readable(client, &namespace, &ListParams::default()).await?;
+    health_checks.retain(|check| check.spec.cluster_name == name);
     let machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
     let infrastructure_machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
     let (mut pool, mut infrastructure_pool) = (None, None);
@@ -90,10 +129,15 @@ pub(crate) async fn observe(
         topology,
         infrastructure,
         secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
+        control_plane: control_planes.into_iter().next(),
+        deployments,
+        sets,
+        health_checks,
         machines: machines.items,
         infrastructure_machines: infrastructure_machines.items,
         pool,
         infrastructure_pool,
         workload: None,
+        probe: Probe::default(),
     })
 }

@@ -10,9 +10,13 @@ use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, MachineNetw
 use nephele_api::labels;
 use nephele_pki::KeyAlgorithm;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::topology::TopologyError;
+
+/// More machines than the manager has room for in a namespace by default, and few enough to add up without an overflow.
+pub(crate) const REPLICAS_MAX: u32 = 100_000;
 
 /// The clusters to create.
 #[derive(Clone, Debug, Default)]
@@ -32,12 +36,20 @@ pub struct ClusterPlan {
     pub version: String,
     /// The number of control plane machines; without one, nothing ever comes up.
     pub control_plane: u32,
+    /// Whether users may scale the control plane: then the number counts only until its object exists.
+    pub is_control_plane_scalable: bool,
+    /// The name of its KubeadmControlPlane. The names of its machines begin with it.
+    pub control_plane_name: String,
     /// What users give to its control plane machines.
     pub control_plane_metadata: Metadata,
+    /// The health check of its control plane machines.
+    pub control_plane_health_check: Option<HealthCheck>,
     /// Its MachineDeployments.
     pub deployments: Vec<DeploymentPlan>,
     /// The number of machines in its MachinePool; none for a cluster without a MachinePool.
     pub pool: Option<u32>,
+    /// Whether users may scale the MachinePool: then the number counts only until it exists.
+    pub is_pool_scalable: bool,
     /// The labels of all its objects, as users set them on a Cluster and in the metadata of templates.
     pub labels: BTreeMap<String, String>,
     /// The input, besides the rest of the name, to the random part of its machines' names.
@@ -74,6 +86,10 @@ pub struct DeploymentPlan {
     pub name: String,
     /// The number of its machines.
     pub replicas: u32,
+    /// Whether users may scale it: then the number counts only until the MachineDeployment exists.
+    pub is_scalable: bool,
+    /// Its health check.
+    pub health_check: Option<HealthCheck>,
     /// What users give to its machines.
     pub metadata: Metadata,
     /// The failure domain of its machines; empty where the provider chooses.
@@ -82,6 +98,15 @@ pub struct DeploymentPlan {
     pub behaviour: Option<Behaviour>,
     /// Their instance type, if not that of other workers.
     pub instance_type: Option<String>,
+}
+
+/// A health check of a topology: the fields `checks` and `remediation` of a MachineHealthCheck, as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The checks.
+    pub checks: Value,
+    /// How machines are replaced.
+    pub remediation: Value,
 }
 
 /// The labels and annotations that users give to machines.
@@ -102,6 +127,8 @@ impl DeploymentPlan {
             topology_name: topology_name.to_owned(),
             name: format!("{cluster}-{topology_name}"),
             replicas,
+            is_scalable: false,
+            health_check: None,
             metadata: Metadata::default(),
             failure_domain: String::new(),
             behaviour: None,
@@ -125,9 +152,13 @@ impl ClusterPlan {
             name: name.to_owned(),
             version: version.to_owned(),
             control_plane,
+            is_control_plane_scalable: false,
+            control_plane_name: format!("{name}-control-plane"),
             control_plane_metadata: Metadata::default(),
+            control_plane_health_check: None,
             deployments: vec![DeploymentPlan::new(name, "md-0", workers)],
             pool: None,
+            is_pool_scalable: false,
             labels: BTreeMap::new(),
             name_salt: String::new(),
             behaviour: Behaviour::default(),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, future::BoxFuture};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -20,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use crate::act::{ActError, Actor};
 use crate::create::create;
 use crate::decide::{asks_workload, decide, refused};
-use crate::observe::{Observed, observe};
+use crate::kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet};
+use crate::observe::{Observed, Probe, observe};
 use crate::plan::{ClusterPlan, Plan, PlannedClusters, Wanted};
 use crate::surroundings::{KeyPairs, Surroundings};
 use crate::topology;
@@ -28,6 +31,9 @@ use crate::workload::{self, Clients};
 
 /// The time until a failed round is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// What each machine adds to the time between two probes: a thousand Nodes are read every ten seconds.
+const PROBE_OF_MACHINE: Duration = Duration::from_millis(10);
 
 /// How many clusters are reconciled at a time.
 const CONCURRENCY: u16 = 16;
@@ -53,6 +59,7 @@ struct Context {
     clusters: PlannedClusters,
     clock: Clock,
     poll: Duration,
+    probe: Duration,
     key_pairs: KeyPairs,
     clients: Clients,
 }
@@ -98,13 +105,14 @@ pub fn play(
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let everything = watcher::Config::default;
-        let Surroundings { clock, poll, connect, key_pairs } = surroundings;
+        let Surroundings { clock, poll, probe, connect, key_pairs } = surroundings;
         let planned = clusters.changes();
         let context = Arc::new(Context {
             client: client.clone(),
             clusters,
             clock,
             poll,
+            probe,
             key_pairs,
             clients: Clients::new(connect),
         });
@@ -117,7 +125,13 @@ pub fn play(
             })
             .watches(Api::<MachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
             .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
-            .watches(Api::<InMemoryCluster>::all(client), everything(), |cluster| of_cluster(&cluster))
+            .watches(Api::<InMemoryCluster>::all(client.clone()), everything(), |cluster| {
+                of_cluster(&cluster)
+            });
+        let playing = watching::<KubeadmControlPlane>(playing, &client, of_cluster);
+        let playing = watching::<MachineDeployment>(playing, &client, of_cluster);
+        let playing = watching::<MachineSet>(playing, &client, of_cluster);
+        let playing = watching::<MachineHealthCheck>(playing, &client, checked_cluster)
             .run(round, |_, _, _| Requeue::requeue(RETRY), context)
             .for_each(|result| {
                 if let Err(error) = result {
@@ -128,6 +142,23 @@ pub fn play(
         // A Controller that shuts down gracefully waits for its first lists, which nobody may answer any more.
         shutdown.run_until_cancelled(playing).await;
     })
+}
+
+/// Watches a kind whose objects a user may have written so that they cannot be read.
+fn watching<K: Resource<DynamicType = ()>>(
+    controller: Controller<Cluster>,
+    client: &Client,
+    cluster: fn(&DynamicObject) -> Option<ObjectRef<Cluster>>,
+) -> Controller<Cluster> {
+    let resource = ApiResource::erase::<K>(&());
+    let api = Api::all_with(client.clone(), &resource);
+    controller.watches_with(api, resource, watcher::Config::default(), move |object| cluster(&object))
+}
+
+/// The Cluster that a MachineHealthCheck is about. Its label is missing at first.
+fn checked_cluster(check: &DynamicObject) -> Option<ObjectRef<Cluster>> {
+    let name = check.data.pointer("/spec/clusterName")?.as_str()?;
+    Some(ObjectRef::new(name).within(check.metadata.namespace.as_deref()?))
 }
 
 fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
@@ -171,10 +202,12 @@ impl Round<'_> {
     async fn run(mut self) -> Result<Requeue, RoundError> {
         let name = self.observed.name();
         let kubeconfig = self.observed.secret("kubeconfig").cloned();
-        if let Some(kubeconfig) = &kubeconfig
-            && asks_workload(&self.observed)
-        {
-            self.ask_workload(kubeconfig).await;
+        let now = (self.context.clock)();
+        if let Some(kubeconfig) = &kubeconfig {
+            self.observed.probe = self.context.clients.probe(kubeconfig).await;
+            if asks_workload(&self.observed) && self.is_probe_due(now) {
+                self.ask_workload(kubeconfig).await;
+            }
         }
         let now = (self.context.clock)();
         let decision = decide(&self.wanted, &self.observed, now);
@@ -207,7 +240,25 @@ impl Round<'_> {
         if is_deleting && let Some(kubeconfig) = &kubeconfig {
             self.context.clients.forget(kubeconfig).await;
         }
-        Ok(if decision.polls { Requeue::requeue(self.context.poll) } else { Requeue::await_change() })
+        Ok(match decision.polls {
+            true => Requeue::requeue(self.context.poll),
+            false if asks_workload(&self.observed) => Requeue::requeue(self.probe_after()),
+            false => Requeue::await_change(),
+        })
+    }
+
+    /// The time between two probes. It grows with the number of Nodes that each of them reads.
+    fn probe_after(&self) -> Duration {
+        let machines = u32::try_from(self.observed.machines.len()).unwrap_or(u32::MAX);
+        self.context.probe + PROBE_OF_MACHINE.saturating_mul(machines)
+    }
+
+    /// Whether the cluster may be asked. One that has answered once and does not answer may take ten seconds to say so, and
+    /// each change of an object leads to a round.
+    fn is_probe_due(&self, now: Timestamp) -> bool {
+        let Probe { last_success, failures, last_attempt } = self.observed.probe;
+        let (Some(_), Some(last)) = (last_success, last_attempt) else { return true };
+        failures == 0 || now.duration_since(last).unsigned_abs() >= self.context.probe
     }
 
     /// Reads the workload cluster. One that does not answer is not up yet, or no longer up: either way there is nothing
@@ -218,7 +269,10 @@ impl Round<'_> {
             let answer = workload::ask(&client).await?;
             Ok::<_, workload::WorkloadError>((client, answer))
         };
-        match asked.await {
+        let asked = asked.await;
+        let now = (self.context.clock)();
+        self.observed.probe = self.context.clients.note(kubeconfig, asked.is_ok(), now).await;
+        match asked {
             Ok((client, answer)) => {
                 self.workload = Some(client);
                 self.observed.workload = Some(answer);

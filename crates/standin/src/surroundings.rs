@@ -10,6 +10,8 @@ use nephele_kit::Clock;
 
 /// Short enough for people who watch the demo.
 const POLL: Duration = Duration::from_millis(250);
+/// Often enough for a test that waits for a Node to become silent. Cluster API probes every 10 s, and watches Nodes.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// Creates a client of a workload cluster from its kubeconfig.
 pub type Connect = Arc<dyn Fn(Config) -> Result<Client, kube::Error> + Send + Sync>;
@@ -29,8 +31,10 @@ pub enum KeyPairs {
 pub struct Surroundings {
     /// The current time.
     pub clock: Clock,
-    /// How often a workload cluster is polled for its Nodes. It is polled only while machines boot.
+    /// How often a workload cluster is polled for its Nodes while machines boot.
     pub poll: Duration,
+    /// How often a workload cluster is asked whether it answers, and for its Nodes, while nothing happens.
+    pub probe: Duration,
     /// Creates the clients of workload clusters.
     pub connect: Connect,
     /// Where key pairs come from.
@@ -41,6 +45,12 @@ impl Surroundings {
     /// Connects to workload clusters over the network, and generates keys for each cluster.
     #[must_use]
     pub fn real(clock: Clock) -> Self {
-        Self { clock, poll: POLL, connect: Arc::new(Client::try_from), key_pairs: KeyPairs::Generated }
+        Self {
+            clock,
+            poll: POLL,
+            probe: PROBE,
+            connect: Arc::new(Client::try_from),
+            key_pairs: KeyPairs::Generated,
+        }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! A topology names a ClusterClass, but nothing reads the class. The variables have the names of the class `in-memory`
 //! (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class works here, too. Other variables
-//! are ignored. Variables, overrides, metadata and failure domains count for new objects only; replicas and version change
-//! the cluster.
+//! are ignored. Variables, overrides and metadata count for new objects only; replicas, version and failure domains change
+//! the cluster. A group without replicas has one machine at first, and keeps the number that its object gets later.
 
 mod variables;
 
@@ -21,9 +21,9 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::act::reference;
-use crate::create::network;
+use crate::create::{control_plane, network};
 use crate::names::{self, CLUSTER_FINALIZER};
-use crate::plan::{ClusterPlan, DeploymentPlan, Metadata};
+use crate::plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, REPLICAS_MAX};
 
 /// The type of the Cluster's condition that is false when its topology cannot be used.
 pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
@@ -55,13 +55,12 @@ pub(crate) enum TopologyError {
     },
 }
 
-/// More than the manager has room for in a namespace by default, and few enough to add up without an overflow.
-const REPLICAS_MAX: i64 = 100_000;
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Topology {
     class_ref: ClassReference,
+    /// In `v1beta1`, the name of the class.
+    class: String,
     version: String,
     control_plane: MachineGroup,
     workers: Workers,
@@ -90,6 +89,16 @@ struct MachineGroup {
     metadata: Metadata,
     failure_domain: String,
     variables: Overrides,
+    health_check: Option<GivenHealthCheck>,
+}
+
+/// The health check of a group.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GivenHealthCheck {
+    enabled: Option<bool>,
+    checks: Value,
+    remediation: Value,
 }
 
 /// The variables of a group that have other values there.
@@ -109,8 +118,8 @@ struct Variable {
 /// The plan that the topology of a Cluster describes.
 pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, TopologyError> {
     let topology = Topology::deserialize(topology).map_err(TopologyError::Shape)?;
-    let Topology { class_ref, version, control_plane, workers, variables } = topology;
-    if class_ref.name.is_empty() {
+    let Topology { class_ref, class, version, control_plane, workers, variables } = topology;
+    if class_ref.name.is_empty() && class.is_empty() {
         return Err(TopologyError::NoClass);
     }
     let pools = "spec.topology.workers.machinePools";
@@ -131,7 +140,14 @@ pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, T
         )
     };
     let plan = with_variables(plan, variables)?;
-    let plan = ClusterPlan { control_plane_metadata: control_plane.metadata, ..plan };
+    let plan = ClusterPlan {
+        is_control_plane_scalable: control_plane.replicas.is_none(),
+        control_plane_name: names::generated(&plan.name, &salt(&plan), &BTreeSet::new()),
+        control_plane_metadata: control_plane.metadata,
+        control_plane_health_check: health_check(control_plane.health_check),
+        is_pool_scalable: workers.machine_pools.iter().all(|group| group.replicas.is_none()),
+        ..plan
+    };
     let mut deployments: Vec<DeploymentPlan> = Vec::new();
     for (index, group) in workers.machine_deployments.into_iter().enumerate() {
         let path = format!("spec.topology.workers.machineDeployments[{index}]");
@@ -147,23 +163,37 @@ fn with_variables(plan: ClusterPlan, variables: Vec<Variable>) -> Result<Cluster
     variables.into_iter().try_fold(plan, |plan, Variable { name, value }| variables::set(plan, name, value))
 }
 
+/// Lets names differ between clusters where `<cluster>-<group>` is the same.
+fn salt(plan: &ClusterPlan) -> String {
+    format!("{}/{}", plan.namespace, plan.name)
+}
+
 /// A MachineDeployment of a cluster with this plan. Its name has a random part, as that of the topology controller has.
 fn deployment(path: &str, group: MachineGroup, plan: &ClusterPlan) -> Result<DeploymentPlan, TopologyError> {
     if group.name.is_empty() {
         return Err(TopologyError::NoName { path: path.to_owned() });
     }
-    let replicas = replicas(path, &group)?;
-    let MachineGroup { name, metadata, failure_domain, variables, .. } = group;
+    let number = replicas(path, &group)?;
+    let MachineGroup { name, replicas, metadata, failure_domain, variables, health_check: given } = group;
     let with_overrides = with_variables(plan.clone(), variables.overrides)?;
     let base = format!("{}-{name}", plan.name);
     Ok(DeploymentPlan {
-        name: names::machine(&base, &plan.namespace, &BTreeSet::new()),
+        name: names::generated(&base, &salt(plan), &BTreeSet::new()),
+        is_scalable: replicas.is_none(),
+        health_check: health_check(given),
         metadata,
         failure_domain,
         behaviour: with_overrides.worker_behaviour,
         instance_type: Some(with_overrides.worker_instance_type),
-        ..DeploymentPlan::new(&plan.name, &name, replicas)
+        ..DeploymentPlan::new(&plan.name, &name, number)
     })
+}
+
+/// The health check of a group, unless it is off.
+fn health_check(given: Option<GivenHealthCheck>) -> Option<HealthCheck> {
+    let GivenHealthCheck { enabled, checks, remediation } = given?;
+    let is_empty = checks.is_null() && remediation.is_null();
+    enabled.unwrap_or(!is_empty).then_some(HealthCheck { checks, remediation })
 }
 
 /// The number of machines in all groups.
@@ -176,7 +206,7 @@ fn sum(path: &str, groups: &[MachineGroup]) -> Result<u32, TopologyError> {
 /// The number of machines in a group; one if the topology does not say.
 fn replicas(path: &str, group: &MachineGroup) -> Result<u32, TopologyError> {
     let replicas = group.replicas.unwrap_or(1);
-    let wanted = u32::try_from(replicas).ok().filter(|_| replicas <= REPLICAS_MAX);
+    let wanted = u32::try_from(replicas).ok().filter(|wanted| *wanted <= REPLICAS_MAX);
     wanted.ok_or_else(|| TopologyError::Replicas { path: path.to_owned(), replicas })
 }
 
@@ -202,6 +232,7 @@ pub(crate) fn completed(cluster: &Cluster, plan: &ClusterPlan) -> Cluster {
     }
     cluster.spec.cluster_network.get_or_insert_with(|| network(plan));
     cluster.spec.infrastructure_ref.get_or_insert_with(|| reference("InMemoryCluster", &plan.name));
+    cluster.spec.control_plane_ref.get_or_insert_with(|| control_plane(plan));
     cluster
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Taint};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::config::{Kubeconfig, KubeconfigError};
@@ -13,7 +14,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use crate::observe::Workload;
+use crate::observe::{Probe, Workload};
 use crate::surroundings::Connect;
 
 /// How long a request may take; Cluster API's clients use the same timeout (`controllers/clustercache`).
@@ -37,11 +38,12 @@ pub(crate) enum WorkloadError {
 pub(crate) struct Clients {
     connect: Connect,
     known: Mutex<BTreeMap<String, (String, Client)>>,
+    probes: Mutex<BTreeMap<String, Probe>>,
 }
 
 impl Clients {
     pub(crate) fn new(connect: Connect) -> Self {
-        Self { connect, known: Mutex::default() }
+        Self { connect, known: Mutex::default(), probes: Mutex::default() }
     }
 
     /// The client of the cluster with this kubeconfig.
@@ -61,6 +63,25 @@ impl Clients {
 
     pub(crate) async fn forget(&self, kubeconfig: &Secret) {
         self.known.lock().await.remove(&key(kubeconfig));
+        self.probes.lock().await.remove(&key(kubeconfig));
+    }
+
+    /// How the connection to the cluster was so far.
+    pub(crate) async fn probe(&self, kubeconfig: &Secret) -> Probe {
+        self.probes.lock().await.get(&key(kubeconfig)).copied().unwrap_or_default()
+    }
+
+    /// Notes whether the cluster has answered.
+    pub(crate) async fn note(&self, kubeconfig: &Secret, answered: bool, now: Timestamp) -> Probe {
+        let mut probes = self.probes.lock().await;
+        let probe = probes.entry(key(kubeconfig)).or_default();
+        probe.last_attempt = Some(now);
+        if answered {
+            (probe.last_success, probe.failures) = (Some(now), 0);
+        } else {
+            probe.failures = probe.failures.saturating_add(1);
+        }
+        *probe
     }
 }
 

@@ -58,6 +58,8 @@ const QUIET: Duration = Duration::from_secs(30);
 /// How often the stand-in for Cluster API polls a cluster whose machines boot: more often than Cluster API does, but
 /// rarely enough that polling does not dominate the run.
 const POLL: Duration = Duration::from_secs(1);
+/// How often the stand-in asks a workload cluster that nothing happens in, as Cluster API's cluster cache does.
+const PROBE: Duration = Duration::from_secs(10);
 /// The simulated time after which the effects of earlier trouble are over: a pool stops waiting for an answer 90 s
 /// after its request, or 90 s after a new manager has the lease and its lists, and writes that to its status.
 const LATE: Duration = Duration::from_secs(130);
@@ -831,6 +833,7 @@ pub(crate) fn play_cluster_api(
     let surroundings = Surroundings {
         clock: clock.clock(),
         poll: POLL,
+        probe: PROBE,
         connect: hub.connect(),
         key_pairs: KeyPairs::Shared(key_pairs()),
     };
@@ -867,7 +870,8 @@ pub(crate) fn plan(
         labels: watch_label(namespace),
         name_salt: name_salt.to_owned(),
         behaviour: behaviour(),
-        key_algorithm: KeyAlgorithm::EcdsaP256,
+        // The provider makes the keys of other algorithms; those of a world are shared.
+        key_algorithm: KeyAlgorithm::Rsa2048,
         pod_network: if workers < 10 { FEW_SHARES } else { MANY_SHARES }.to_owned(),
         address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
         control_plane_address_pool: pooled.then(|| pool("balancers")),

@@ -1,18 +1,30 @@
 //! A Cluster that is not being deleted: the parts of core and of the control plane provider.
 
-use jiff::Timestamp;
-use kube::ResourceExt as _;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Resource, ResourceExt as _};
 use nephele_api::conditions::{self, reasons, types};
-use nephele_api::core::{ClusterInitialization, ClusterStatus, Endpoint, Machine};
+use nephele_api::core::{ClusterInitialization, ClusterStatus, Endpoint, Machine, ReplicaCounts};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use nephele_kit::owner_cluster;
 
-use super::{Action, condition, machine, names, pool};
+use super::replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, holds};
+use super::{Action, condition, control_plane, count, deployment, machine, names, pool};
 use crate::AVAILABLE;
 use crate::certificates::Purpose;
+use crate::kinds::Counts;
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, DeploymentPlan};
+
+/// Marks a Machine that goes first when its owner has too many (`api/core/v1beta2/machine_types.go`).
+const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+/// Whether the workload cluster answers.
+const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
+/// For how long it may not answer (`--remote-connection-grace-period`).
+const CONNECTION_GRACE: SignedDuration = SignedDuration::from_secs(50);
+/// How often a probe may fail in a new process before the cluster counts as unreachable.
+const FAILURES_MAX: u32 = 5;
 
 /// The next actions for the cluster, without those for single Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
@@ -33,6 +45,7 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     }
     if has_certificates(observed) {
         actions.extend(machines(plan, observed));
+        actions.extend(remediate(observed));
         actions.extend(pool::provide(plan, observed));
     }
     actions
@@ -51,12 +64,12 @@ pub(super) fn has_certificates(observed: &Observed) -> bool {
 }
 
 /// Whether the first control plane machine is up, according to the Cluster or to the workload cluster.
-fn is_initialized(observed: &Observed) -> bool {
+pub(super) fn is_initialized(observed: &Observed) -> bool {
     observed.cluster.is_control_plane_initialized()
         || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
 }
 
-/// Creates missing Machines and deletes surplus ones, those of MachineDeployments that are not planned any more as well. Control plane Machines are created and deleted one after the
+/// Creates missing Machines and deletes surplus ones. Control plane Machines are created and deleted one after the
 /// other, as kubeadm joins them; workers are created at once, and wait for their bootstrap data. Machines of another
 /// version than planned, and those whose instance was terminated, are replaced: first a new one is created, then an old
 /// one is deleted.
@@ -64,29 +77,43 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let mut taken = names(&observed.machines);
     let mut actions = Vec::new();
     for part in [None].into_iter().chain(plan.deployments.iter().map(Some)) {
-        let set = MachineSet::of(plan, observed, part);
+        let set = Machines::of(plan, observed, part);
+        // A Machine is made by its owner, which has to be there before.
+        let owner = match part {
+            None => observed.control_plane.as_ref().filter(|known| !is_going(*known)).map(Resource::meta),
+            Some(part) => deployment::current_set(part, plan, observed).map(Resource::meta),
+        };
+        let Some(owner) = owner.and_then(|owner| owner.name.clone()) else { continue };
         for _ in 0..set.missing() {
-            let base = part.map_or_else(|| format!("{}-control-plane", plan.name), |part| part.name.clone());
-            let name = crate::names::machine(&base, &plan.name_salt, &taken);
+            let name = crate::names::generated(&owner, &plan.name_salt, &taken);
             taken.insert(name.clone());
-            let deployment = part.cloned().map(Box::new);
+            let deployment = part.map(|part| Box::new((part.clone(), owner.clone())));
             actions.push(Action::CreateMachine { name, deployment });
         }
         actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));
     }
-    let is_left = |machine: &&Machine| {
-        !labels::is_control_plane(&machine.metadata)
-            && !pool::is_member(machine)
-            && !machine::is_deleting(machine)
-            && plan.deployment_of(machine).is_none()
-    };
-    let left = observed.machines.iter().filter(is_left);
-    actions.extend(left.map(|machine| Action::DeleteMachine(machine.name_any())));
     actions
 }
 
+fn is_going<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+/// Deletes the Machines that a health check found unhealthy, so that they are replaced: workers at once, control plane
+/// machines one after the other.
+fn remediate(observed: &Observed) -> Vec<Action> {
+    let waiting = observed.machines.iter().filter(|machine| {
+        machine::is_to_be_remediated(machine) && !machine::is_deleting(machine) && !pool::is_member(machine)
+    });
+    let (control_plane, workers): (Vec<_>, Vec<_>) =
+        waiting.partition(|machine| labels::is_control_plane(&machine.metadata));
+    let is_free = |machine: &&&Machine| control_plane::may_remediate(observed, machine).is_ok();
+    let next = control_plane.iter().filter(is_free).take(1).copied();
+    workers.into_iter().chain(next).map(|machine| Action::DeleteMachine(machine.name_any())).collect()
+}
+
 /// The Machines of the control plane or of a MachineDeployment that are not being deleted, and their wanted number.
-struct MachineSet<'a> {
+struct Machines<'a> {
     is_control_plane: bool,
     wanted: usize,
     machines: Vec<&'a Machine>,
@@ -98,7 +125,7 @@ struct MachineSet<'a> {
     is_settled: bool,
 }
 
-impl<'a> MachineSet<'a> {
+impl<'a> Machines<'a> {
     /// Those of a MachineDeployment, or without one those of the control plane.
     fn of(plan: &ClusterPlan, observed: &'a Observed, deployment: Option<&DeploymentPlan>) -> Self {
         let is_member = |machine: &&Machine| match deployment {
@@ -110,7 +137,11 @@ impl<'a> MachineSet<'a> {
         let machines: Vec<_> = all.iter().copied().filter(|machine| !machine::is_deleting(machine)).collect();
         let is_dead = |machine: &&&Machine| observed.infrastructure_of(machine).is_some_and(is_terminated);
         let dead: Vec<_> = machines.iter().filter(is_dead).copied().collect();
-        let outdated = |machine: &&&Machine| machine.spec.version != plan.version;
+        let current = deployment.and_then(|part| deployment::current_set(part, plan, observed));
+        let outdated = |machine: &&&Machine| match deployment {
+            None => machine.spec.version != plan.version,
+            Some(_) => current.is_none_or(|set| !deployment::is_of(machine, set)),
+        };
         let old = machines.iter().filter(|machine| outdated(machine) || is_dead(machine)).copied().collect();
         let is_up = |machine: &&Machine| {
             machine::is_up(machine) || dead.iter().any(|dead| dead.name_any() == machine.name_any())
@@ -129,10 +160,12 @@ impl<'a> MachineSet<'a> {
         }
     }
 
-    /// The next Machine to delete, old ones first.
+    /// The next Machine to delete: one that a user or an autoscaler marked, then old ones.
     fn surplus(&self) -> impl Iterator<Item = &'a Machine> {
         let has_surplus = self.machines.len() > self.wanted && self.is_settled;
-        let candidates = self.dead.iter().chain(&self.old).chain(self.machines.iter().rev());
+        let is_marked = |machine: &&&Machine| machine.annotations().contains_key(DELETE_MACHINE);
+        let marked = self.machines.iter().filter(is_marked);
+        let candidates = marked.chain(&self.dead).chain(&self.old).chain(self.machines.iter().rev());
         candidates.copied().take(usize::from(has_surplus))
     }
 }
@@ -181,16 +214,155 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
     );
     conditions::set(&mut status.conditions, first, now);
 
+    conditions::set(&mut status.conditions, condition(types::DELETING, false, ""), now);
+    for condition in parts(observed, &status.conditions, now) {
+        conditions::set(&mut status.conditions, condition, now);
+    }
+    (status.control_plane, status.workers) = (of_control_plane(observed), of_workers(observed));
+
     let wanted =
         as_count(plan.control_plane) + as_count(plan.workers()) + as_count(plan.pool.unwrap_or_default());
     let up = observed.machines.iter().filter(|machine| machine::is_up(machine)).count();
-    let available = provisioned && initialized && up >= wanted;
-    let message = match (provisioned, initialized) {
-        (false, _) => waits_for_infrastructure.to_owned(),
-        (true, false) => "Waiting for the first control plane machine".to_owned(),
-        (true, true) => format!("{up} of {wanted} machines are up"),
+    let is_reachable = conditions::is_true(&status.conditions, REMOTE_CONNECTION_PROBE);
+    let available = provisioned && initialized && is_reachable && up >= wanted;
+    let message = match (provisioned, initialized, is_reachable) {
+        (false, _, _) => waits_for_infrastructure.to_owned(),
+        (true, false, _) => "Waiting for the first control plane machine".to_owned(),
+        (true, true, false) => "The cluster does not answer".to_owned(),
+        (true, true, true) => format!("{up} of {wanted} machines are up"),
     };
     conditions::set(&mut status.conditions, condition(AVAILABLE, available, &message), now);
     status.phase = if provisioned { "Provisioned" } else { "Provisioning" }.to_owned();
     status
+}
+
+/// The conditions that follow from the objects of the cluster and from its connection
+/// (`core/reconcilers/cluster/cluster_controller_status.go`).
+fn parts(observed: &Observed, known: &[Condition], now: Timestamp) -> Vec<Condition> {
+    let control_plane = observed.control_plane.as_ref().and_then(|known| known.status.as_ref());
+    let control_plane = control_plane.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let deployments: Vec<(String, &[Condition])> = observed
+        .deployments
+        .iter()
+        .map(|known| {
+            let list = known.status.as_ref().map(|status| status.conditions.as_slice());
+            (format!("MachineDeployment {}", known.name_any()), list.unwrap_or_default())
+        })
+        .collect();
+    let mut all = deployments.clone();
+    all.insert(0, ("KubeadmControlPlane".to_owned(), control_plane));
+    let is_control_plane = |machine: &&Machine| labels::is_control_plane(&machine.metadata);
+    let (of_control_plane, workers): (Vec<_>, Vec<_>) =
+        observed.machines.iter().filter(|machine| !pool::is_member(machine)).partition(is_control_plane);
+    let everything = observed.machines.iter().collect();
+    let [of_control_plane, workers, everything] = [of_control_plane, workers, everything]
+        .map(|machines: Vec<&Machine>| Group { wanted: 0, is_deleting: false, machines });
+    let remediated = everything.conditions();
+    let remediating = remediated.into_iter().filter(|condition| condition.type_ == REMEDIATING);
+    let available = conditions::find(control_plane, AVAILABLE);
+    let message = available.map_or("Waiting for the control plane", |known| known.message.as_str());
+    let is_available = available.is_some_and(|known| known.status == conditions::TRUE);
+    let mut new = vec![
+        mirrored("ControlPlaneAvailable", is_available, message),
+        workers_available(&deployments),
+        of_control_plane.all("ControlPlaneMachinesReady", types::READY, "Ready"),
+        workers.all("WorkerMachinesReady", types::READY, "Ready"),
+        of_control_plane.all("ControlPlaneMachinesUpToDate", "UpToDate", "UpToDate"),
+        workers.all("WorkerMachinesUpToDate", "UpToDate", "UpToDate"),
+    ];
+    for kind in [ROLLING_OUT, SCALING_UP, SCALING_DOWN] {
+        let under_way: Vec<_> = all
+            .iter()
+            .filter_map(|(name, list)| Some((name, conditions::find(list, kind)?)))
+            .filter(|(_, condition)| condition.status == conditions::TRUE)
+            .map(|(name, condition)| format!("* {name}: {}", condition.message.replace('\n', "\n  ")))
+            .collect();
+        new.push(holds(kind, !under_way.is_empty(), under_way.join("\n")));
+    }
+    new.extend(remediating);
+    new.extend(probe(observed, known, now));
+    new
+}
+
+/// A condition of the Cluster that says that something is available.
+fn mirrored(kind: &str, is_available: bool, message: &str) -> Condition {
+    let part = condition(AVAILABLE, is_available, message);
+    Condition { type_: kind.to_owned(), ..part }
+}
+
+fn workers_available(deployments: &[(String, &[Condition])]) -> Condition {
+    const KIND: &str = "WorkersAvailable";
+    if deployments.is_empty() {
+        return conditions::condition(KIND, conditions::TRUE, "NoWorkers", "");
+    }
+    let missing: Vec<_> = deployments
+        .iter()
+        .filter(|(_, list)| !conditions::is_true(list, AVAILABLE))
+        .map(|(name, list)| {
+            let message = conditions::find(list, AVAILABLE).map(|known| known.message.as_str());
+            format!("* {name}: {}", message.unwrap_or("Condition Available not yet reported"))
+        })
+        .collect();
+    mirrored(KIND, missing.is_empty(), &missing.join("\n"))
+}
+
+/// Whether the workload cluster answers. None when that is not known, because no request was sent yet or too few failed
+/// since the process began: then it stays as it is.
+fn probe(observed: &Observed, known: &[Condition], now: Timestamp) -> Option<Condition> {
+    let failed = |message: String| {
+        conditions::condition(REMOTE_CONNECTION_PROBE, conditions::FALSE, "ProbeFailed", message)
+    };
+    match observed.probe.last_success {
+        Some(last) if now.duration_since(last) <= CONNECTION_GRACE => {
+            Some(conditions::condition(REMOTE_CONNECTION_PROBE, conditions::TRUE, "ProbeSucceeded", ""))
+        }
+        Some(last) => {
+            Some(failed(format!("Remote connection probe failed, probe last succeeded at {last:.0}")))
+        }
+        None if observed.probe.failures >= FAILURES_MAX
+            && observed.cluster.is_control_plane_initialized() =>
+        {
+            Some(failed("Remote connection probe failed".to_owned()))
+        }
+        None => match conditions::find(known, REMOTE_CONNECTION_PROBE) {
+            None => Some(failed("Remote connection not established yet".to_owned())),
+            Some(_) => None,
+        },
+    }
+}
+
+fn of_control_plane(observed: &Observed) -> Option<ReplicaCounts> {
+    let known = observed.control_plane.as_ref()?;
+    let counts = known.status.as_ref().map(|status| status.counts).unwrap_or_default();
+    Some(counted(known.spec.replicas, counts))
+}
+
+fn of_workers(observed: &Observed) -> Option<ReplicaCounts> {
+    let pool = observed.pool.as_ref().map(|pool| {
+        let members = observed.machines.iter().filter(|machine| pool::is_member(machine)).collect();
+        let group = Group { wanted: 0, is_deleting: false, machines: members };
+        // Core sets no UpToDate on Machines of a pool.
+        let counts = Counts { up_to_date_replicas: Some(count(group.machines.len())), ..group.counts() };
+        counted(pool.spec.replicas, counts)
+    });
+    let deployments = observed.deployments.iter().map(|known| {
+        counted(known.spec.replicas, known.status.as_ref().map(|status| status.counts).unwrap_or_default())
+    });
+    deployments.chain(pool).reduce(|one, other| {
+        let sum = |one: Option<i32>, other: Option<i32>| {
+            Some(one.unwrap_or_default().saturating_add(other.unwrap_or_default()))
+        };
+        ReplicaCounts {
+            desired_replicas: sum(one.desired_replicas, other.desired_replicas),
+            replicas: sum(one.replicas, other.replicas),
+            ready_replicas: sum(one.ready_replicas, other.ready_replicas),
+            available_replicas: sum(one.available_replicas, other.available_replicas),
+            up_to_date_replicas: sum(one.up_to_date_replicas, other.up_to_date_replicas),
+        }
+    })
+}
+
+fn counted(desired_replicas: Option<i32>, counts: Counts) -> ReplicaCounts {
+    let Counts { replicas, ready_replicas, available_replicas, up_to_date_replicas } = counts;
+    ReplicaCounts { desired_replicas, replicas, ready_replicas, available_replicas, up_to_date_replicas }
 }

@@ -3,12 +3,13 @@
 //! (`core/reconcilers/machine/machine_controller.go`).
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use nephele_api::conditions;
 use nephele_api::core::{ClusterStatus, Machine};
 use nephele_api::labels;
 
-use super::{Action, machine, pool};
+use super::{Action, control_plane, deployment, machine, pool};
 use crate::AVAILABLE;
 use crate::names::{CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Observed;
@@ -18,7 +19,22 @@ const DELETING: &str = "Deleting";
 pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action> {
     let mut actions: Vec<_> = report(observed, now).into_iter().collect();
     actions.extend(pool::delete(observed));
-    if observed.machines.is_empty() && observed.pool.is_none() {
+    let is_going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    let deployments = observed.deployments.iter().filter(|known| !is_going(&known.metadata));
+    actions.extend(deployments.map(|known| Action::DeleteDeployment(known.name_any())));
+    actions.extend(deployment::go(observed));
+    let is_worker = |machine: &Machine| !labels::is_control_plane(&machine.metadata);
+    let workers_left = observed.machines.iter().any(is_worker)
+        || !observed.deployments.is_empty()
+        || !observed.sets.is_empty()
+        || observed.pool.is_some();
+    if let Some(control_plane) = observed.control_plane.as_ref().filter(|_| !workers_left) {
+        match is_going(&control_plane.metadata) {
+            true => actions.extend(control_plane::go(observed)),
+            false => actions.push(Action::DeleteControlPlane),
+        }
+    }
+    if observed.machines.is_empty() && !workers_left && observed.control_plane.is_none() {
         match &observed.infrastructure {
             Some(infrastructure) if infrastructure.metadata.deletion_timestamp.is_none() => {
                 actions.push(Action::DeleteInfrastructure);
@@ -31,11 +47,11 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
         }
         return actions;
     }
-    let is_worker = |machine: &Machine| !labels::is_control_plane(&machine.metadata);
-    let workers_left = observed.machines.iter().any(is_worker);
     for machine in &observed.machines {
         if machine::is_deleting(machine) {
-            actions.extend(delete_machine(observed, machine));
+            actions.extend(delete_machine(observed, machine, now));
+        } else if is_owned(observed, machine) {
+            // Its owner deletes it.
         } else if pool::is_member(machine) && observed.infrastructure_pool.is_some() {
             // The InMemoryMachinePool deletes its Machines.
         } else if is_worker(machine) || !workers_left {
@@ -45,13 +61,26 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     actions
 }
 
+/// Whether an owner is there that deletes the Machine.
+fn is_owned(observed: &Observed, machine: &Machine) -> bool {
+    match labels::is_control_plane(&machine.metadata) {
+        true => observed.control_plane.is_some(),
+        false => observed.sets.iter().any(|set| deployment::is_of(machine, set)),
+    }
+}
+
 /// The next step of a Machine that is being deleted. When the whole cluster is deleted, its Nodes are ignored.
-pub(super) fn delete_machine(observed: &Observed, machine: &Machine) -> Vec<Action> {
+pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timestamp) -> Vec<Action> {
     let name = machine.name_any();
     let mut actions = Vec::new();
-    let mut status = machine.status.clone().unwrap_or_default();
-    if status.phase != DELETING {
-        DELETING.clone_into(&mut status.phase);
+    let stage = match observed.infrastructure_of(machine) {
+        Some(_) => "WaitingForInfrastructureDeletion",
+        None => "DeletingNode",
+    };
+    let old = machine.status.clone().unwrap_or_default();
+    let mut status = old.clone();
+    machine::report_deletion(&mut status, stage, now);
+    if status != old {
         actions.push(Action::ReportMachine { machine: name.clone(), status });
     }
     if let Some(infrastructure) = observed.infrastructure_of(machine) {

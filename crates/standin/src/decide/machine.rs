@@ -1,7 +1,8 @@
 //! A Machine that is not being deleted: the parts of core and of the bootstrap provider.
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Machine, MachineInitialization, MachineStatus, NodeReference};
@@ -9,11 +10,25 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 
 use super::cluster::has_certificates;
-use super::{Action, condition, pool};
+use super::health_check::Finding;
+use super::replicas::UP_TO_DATE;
+use super::{Action, condition, control_plane, deployment, pool};
 use crate::observe::Observed;
-use crate::{RUNNING, workload};
+use crate::{AVAILABLE, RUNNING, workload};
 
 const NODE_READY: &str = "NodeReady";
+const NODE_NOT_READY: &str = "NodeNotReady";
+const NODE_HEALTHY: &str = "NodeHealthy";
+const UPDATING: &str = "Updating";
+const BOOTSTRAP_CONFIG_READY: &str = "BootstrapConfigReady";
+/// What a health check says about a Machine.
+pub(super) const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+/// False on a Machine that its owner should replace.
+pub(super) const OWNER_REMEDIATED: &str = "OwnerRemediated";
+/// For how long the Node of a new Machine is asked for often.
+const BOOT_MAX: SignedDuration = SignedDuration::from_mins(20);
+/// For how long a cluster may not answer before its Nodes count as unknown (`--remote-conditions-grace-period`).
+const CONDITIONS_GRACE: SignedDuration = SignedDuration::from_mins(5);
 
 pub(super) fn is_deleting(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
@@ -24,21 +39,42 @@ pub(super) fn node(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
-fn holds(machine: &Machine, kind: &str) -> bool {
+pub(super) fn holds(machine: &Machine, kind: &str) -> bool {
     machine.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, kind))
 }
 
-pub(super) fn has_ready_node(machine: &Machine) -> bool {
-    node(machine).is_some() && holds(machine, NODE_READY)
+/// Whether the Machine has a Node of which nothing is wrong.
+pub(super) fn has_healthy_node(machine: &Machine) -> bool {
+    node(machine).is_some() && holds(machine, NODE_HEALTHY) && !is_to_be_remediated(machine)
+}
+
+/// Whether the kubelet of a young Machine says that it is not ready: then it is about to be.
+pub(super) fn is_new(machine: &Machine) -> bool {
+    let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let known = conditions::find(list, NODE_READY).filter(|known| known.reason == NODE_NOT_READY);
+    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    known
+        .is_some_and(|known| created.is_none_or(|created| known.last_transition_time.0 <= created + BOOT_MAX))
+}
+
+/// Whether a health check found the Machine unhealthy, and its owner should replace it.
+pub(super) fn is_to_be_remediated(machine: &Machine) -> bool {
+    let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions::find(list, OWNER_REMEDIATED).is_some_and(|known| known.status == conditions::FALSE)
 }
 
 /// Whether everything on the Machine is up.
 pub(super) fn is_up(machine: &Machine) -> bool {
-    !is_deleting(machine) && has_ready_node(machine) && holds(machine, types::READY)
+    !is_deleting(machine) && node(machine).is_some() && holds(machine, types::READY)
 }
 
 /// The next actions for a Machine.
-pub(super) fn provide(observed: &Observed, machine: &Machine, now: Timestamp) -> Vec<Action> {
+pub(super) fn provide(
+    observed: &Observed,
+    machine: &Machine,
+    finding: Option<&Finding>,
+    now: Timestamp,
+) -> Vec<Action> {
     let name = machine.name_any();
     let mut actions = Vec::new();
     let infrastructure = observed.infrastructure_of(machine);
@@ -64,7 +100,7 @@ pub(super) fn provide(observed: &Observed, machine: &Machine, now: Timestamp) ->
         actions.push(Action::AdoptNode { machine: name.clone(), node: node.name_any() });
     }
     let old = machine.status.clone().unwrap_or_default();
-    let status = status(machine, infrastructure, node, old.clone(), now);
+    let status = status(&Seen { observed, machine, infrastructure, node, finding }, old.clone(), now);
     if status != old {
         actions.push(Action::ReportMachine { machine: name, status });
     }
@@ -93,18 +129,17 @@ fn found_node<'a>(observed: &'a Observed, machine: &Machine) -> Option<&'a Node>
     observed.workload.as_ref()?.nodes.iter().find(|node| provider_id(node).as_deref() == Some(wanted))
 }
 
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+/// Everything that the status of a Machine follows from.
+struct Seen<'a> {
+    observed: &'a Observed,
+    machine: &'a Machine,
+    infrastructure: Option<&'a InMemoryMachine>,
+    node: Option<&'a Node>,
+    finding: Option<&'a Finding>,
 }
 
-fn status(
-    machine: &Machine,
-    infrastructure: Option<&InMemoryMachine>,
-    node: Option<&Node>,
-    old: MachineStatus,
-    now: Timestamp,
-) -> MachineStatus {
+fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus {
+    let Seen { observed, machine, infrastructure, node, finding } = *seen;
     let mut status = old;
     let reported = infrastructure.and_then(|infrastructure| infrastructure.status.as_ref());
     let bootstrapped = machine.data_secret_name().is_some();
@@ -119,22 +154,41 @@ fn status(
     }
     if let Some(node) = node {
         status.node_ref = Some(NodeReference { name: node.name_any() });
-        let ready = condition(NODE_READY, is_ready(node), "Waiting for the Node to be ready");
-        conditions::set(&mut status.conditions, ready, now);
     }
     let ready = reported.and_then(|reported| conditions::find(&reported.conditions, types::READY));
     let infrastructure_ready = ready.is_some_and(|ready| ready.status == conditions::TRUE);
     let message = ready.map_or("Waiting for the infrastructure", |ready| ready.message.as_str());
-    conditions::set(
-        &mut status.conditions,
+    let mut new = vec![
+        condition(types::DELETING, false, ""),
+        condition(UPDATING, false, ""),
+        condition(BOOTSTRAP_CONFIG_READY, bootstrapped, "Waiting for the bootstrap data"),
         condition("InfrastructureReady", infrastructure_ready, message),
-        now,
-    );
-
-    let node_ready = status.node_ref.is_some() && conditions::is_true(&status.conditions, NODE_READY);
-    let message = if infrastructure_ready { "Waiting for the Node" } else { message };
-    let summary = condition(types::READY, infrastructure_ready && node_ready, message);
-    conditions::set(&mut status.conditions, summary, now);
+    ];
+    new.extend(of_node(observed, machine, node, status.node_ref.as_ref(), now));
+    let outdated = match labels::is_control_plane(&machine.metadata) {
+        true => control_plane::outdated(observed, machine),
+        false => deployment::outdated(observed, machine),
+    };
+    new.extend(outdated.map(|lines| condition(UP_TO_DATE, lines.is_empty(), &lines.join("\n"))));
+    if let Some(Finding { condition, is_to_be_remediated }) = finding {
+        new.push(condition.clone());
+        if *is_to_be_remediated {
+            let is_waiting = conditions::find(&status.conditions, OWNER_REMEDIATED)
+                .is_some_and(|known| known.status == conditions::FALSE);
+            if !is_waiting {
+                new.push(conditions::condition(
+                    OWNER_REMEDIATED,
+                    conditions::FALSE,
+                    "WaitingForRemediation",
+                    "Waiting for remediation",
+                ));
+            }
+        }
+    }
+    for condition in new {
+        conditions::set(&mut status.conditions, condition, now);
+    }
+    summarize(&mut status, now);
     status.phase = match (bootstrapped, provisioned, &status.node_ref) {
         (_, true, Some(_)) => RUNNING,
         (_, true, None) => "Provisioned",
@@ -143,4 +197,118 @@ fn status(
     }
     .to_owned();
     status
+}
+
+/// Sets the conditions that follow from the others.
+fn summarize(status: &mut MachineStatus, now: Timestamp) {
+    let parts = [BOOTSTRAP_CONFIG_READY, "InfrastructureReady", NODE_HEALTHY, HEALTH_CHECK_SUCCEEDED];
+    let missing: Vec<_> = parts
+        .into_iter()
+        .filter_map(|kind| conditions::find(&status.conditions, kind))
+        .filter(|part| part.status != conditions::TRUE)
+        .map(|part| format!("* {}: {}", part.type_, part.message.replace('\n', "\n  ")))
+        .collect();
+    let is_ready = missing.is_empty();
+    let ready = condition(types::READY, is_ready, &missing.join("\n"));
+    let available = match is_ready {
+        true => condition(AVAILABLE, true, ""),
+        false => conditions::condition(AVAILABLE, conditions::FALSE, "NotReady", ""),
+    };
+    conditions::set(&mut status.conditions, ready, now);
+    conditions::set(&mut status.conditions, available, now);
+}
+
+/// The conditions about the Node (`core/reconcilers/machine/machine_controller_status.go`). None when the cluster does not
+/// answer, but only for a while: then they stay as they are.
+fn of_node(
+    observed: &Observed,
+    machine: &Machine,
+    node: Option<&Node>,
+    known: Option<&NodeReference>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let both = |status: &str, reason: &str, message: &str| {
+        let kinds = [NODE_READY, NODE_HEALTHY];
+        kinds.map(|kind| conditions::condition(kind, status, reason, message)).to_vec()
+    };
+    if let Some(node) = node {
+        return vec![node_ready(node), node_healthy(node)];
+    }
+    if let Some(known) = known {
+        if observed.workload.is_some() {
+            let message = format!("Node {} has been deleted while the Machine still exists", known.name);
+            return both(conditions::FALSE, "NodeDeleted", &message);
+        }
+        return match observed.probe.last_success {
+            Some(last) if now.duration_since(last) > CONDITIONS_GRACE => {
+                both(conditions::UNKNOWN, "ConnectionDown", &format!("Last successful probe at {last:.0}"))
+            }
+            _ => Vec::new(),
+        };
+    }
+    let message = match machine.spec.provider_id.as_str() {
+        "" => "Waiting for InMemoryMachine to report spec.providerID".to_owned(),
+        id => format!("Waiting for a Node with spec.providerID {id} to exist"),
+    };
+    both(conditions::UNKNOWN, "InspectionFailed", &message)
+}
+
+fn node_condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
+    let known = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    known.iter().find(|condition| condition.type_ == kind)
+}
+
+fn node_ready(node: &Node) -> Condition {
+    let Some(ready) = node_condition(node, types::READY) else {
+        let message = "* Node.Ready: Condition not yet reported";
+        return conditions::condition(NODE_READY, conditions::UNKNOWN, "NodeReadyUnknown", message);
+    };
+    let (reason, status) = match ready.status.as_str() {
+        conditions::TRUE => (NODE_READY, conditions::TRUE),
+        conditions::FALSE => (NODE_NOT_READY, conditions::FALSE),
+        _ => ("NodeReadyUnknown", conditions::UNKNOWN),
+    };
+    let message = ready.message.as_deref().filter(|_| status != conditions::TRUE);
+    let message = message.map(|message| format!("* Node.Ready: {message}"));
+    conditions::condition(NODE_READY, status, reason, message.unwrap_or_default())
+}
+
+/// The summary of what the kubelet reports.
+fn node_healthy(node: &Node) -> Condition {
+    let (mut is_false, mut messages) = (false, Vec::new());
+    for (kind, good) in [
+        (types::READY, conditions::TRUE),
+        ("MemoryPressure", conditions::FALSE),
+        ("DiskPressure", conditions::FALSE),
+        ("PIDPressure", conditions::FALSE),
+    ] {
+        let Some(known) = node_condition(node, kind) else {
+            messages.push(format!("* Node.{kind}: Condition not yet reported"));
+            continue;
+        };
+        if known.status != good {
+            is_false |= known.status != conditions::UNKNOWN;
+            let message = known.message.clone().filter(|message| !message.is_empty());
+            let message = message.unwrap_or_else(|| format!("Condition is {}", known.status));
+            messages.push(format!("* Node.{kind}: {message}"));
+        }
+    }
+    let (status, reason) = match (messages.is_empty(), is_false) {
+        (true, _) => (conditions::TRUE, NODE_HEALTHY),
+        (false, true) => (conditions::FALSE, "NodeNotHealthy"),
+        (false, false) => (conditions::UNKNOWN, "NodeHealthyUnknown"),
+    };
+    conditions::condition(NODE_HEALTHY, status, reason, messages.join("\n"))
+}
+
+/// Sets what a Machine reports while it is being deleted.
+pub(super) fn report_deletion(status: &mut MachineStatus, reason: &str, now: Timestamp) {
+    "Deleting".clone_into(&mut status.phase);
+    let deleting = conditions::condition(types::DELETING, conditions::TRUE, reason, "");
+    let message = format!("* Deleting: Machine deletion in progress, stage: {reason}");
+    let ready = condition(types::READY, false, &message);
+    let available = conditions::condition(AVAILABLE, conditions::FALSE, "NotReady", "");
+    for condition in [deleting, ready, available] {
+        conditions::set(&mut status.conditions, condition, now);
+    }
 }

@@ -1,9 +1,14 @@
 //! Decides about a cluster. Pure: from objects, a plan and the time to actions.
 
 mod cluster;
+mod control_plane;
 mod deletion;
+mod deployment;
+mod health_check;
 mod machine;
 mod pool;
+mod replicas;
+mod scale;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -17,6 +22,10 @@ use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 pub(crate) use self::pool::PoolAction;
 pub(crate) use self::topology::refused;
 use crate::certificates::Purpose;
+use crate::kinds::{
+    KubeadmControlPlane, KubeadmControlPlaneStatus, MachineDeployment, MachineHealthCheck,
+    MachineHealthCheckStatus, MachineSet, ReplicaStatus,
+};
 use crate::observe::Observed;
 use crate::plan::{DeploymentPlan, Wanted};
 
@@ -35,11 +44,40 @@ pub(crate) enum Action {
     CreateKeyPair(Purpose),
     /// Kubeadm control plane: create the administrator's kubeconfig.
     CreateKubeconfig(Endpoint),
+    /// Topology: create the KubeadmControlPlane, or change its spec.
+    CreateControlPlane(Box<KubeadmControlPlane>),
+    ChangeControlPlane(Box<KubeadmControlPlane>),
+    /// Kubeadm control plane: write its status.
+    ReportControlPlane(Box<KubeadmControlPlaneStatus>),
+    /// Topology: create a MachineDeployment, or change its spec.
+    CreateDeployment(Box<MachineDeployment>),
+    ChangeDeployment(Box<MachineDeployment>),
+    /// Core: write the status of a MachineDeployment.
+    ReportDeployment {
+        deployment: String,
+        status: Box<ReplicaStatus>,
+    },
+    /// Core: create the MachineSet for a template, or change its number of Machines.
+    CreateSet(Box<MachineSet>),
+    ScaleSet(Box<MachineSet>),
+    /// Core: write the status of a MachineSet.
+    ReportSet {
+        set: String,
+        status: Box<ReplicaStatus>,
+    },
+    /// Topology: create a MachineHealthCheck, or change it; core: own and label one.
+    CreateHealthCheck(Box<MachineHealthCheck>),
+    ChangeHealthCheck(Box<MachineHealthCheck>),
+    /// Core: write the status of a MachineHealthCheck.
+    ReportHealthCheck {
+        check: String,
+        status: Box<MachineHealthCheckStatus>,
+    },
     /// Kubeadm control plane, or a MachineSet: create a Machine.
     CreateMachine {
         name: String,
-        /// Its MachineDeployment; none for the control plane.
-        deployment: Option<Box<DeploymentPlan>>,
+        /// Its MachineDeployment and its MachineSet; none for the control plane.
+        deployment: Option<Box<(DeploymentPlan, String)>>,
     },
     /// The same: create the InMemoryMachine of a Machine.
     CreateInfrastructureMachine(String),
@@ -63,6 +101,13 @@ pub(crate) enum Action {
     /// Core: write the status of the Cluster.
     ReportCluster(ClusterStatus),
     /// Core: delete the objects in order.
+    DeleteDeployment(String),
+    DeleteSet(String),
+    DeleteControlPlane,
+    DeleteHealthCheck(String),
+    ReleaseDeployment(String),
+    ReleaseSet(String),
+    ReleaseControlPlane,
     DeleteMachine(String),
     DeleteInfrastructureMachine(String),
     DeleteNode {
@@ -84,23 +129,29 @@ pub(crate) struct Decision {
     pub(crate) polls: bool,
 }
 
-/// Whether the workload cluster has to be read before the decision. Core reads it for Machines that have a provider ID
-/// but no ready Node; the control plane provider reads it until the first API server is up.
+/// Whether the workload cluster can be read: once a control plane machine may answer.
 pub(crate) fn asks_workload(observed: &Observed) -> bool {
-    let deleting = observed.cluster.metadata.deletion_timestamp.is_some();
+    observed.cluster.metadata.deletion_timestamp.is_none()
+        && observed.secret("kubeconfig").is_some()
+        && (observed.cluster.is_control_plane_initialized()
+            || observed.machines.iter().any(|machine| !machine.spec.provider_id.is_empty()))
+}
+
+/// Whether the workload cluster has to be read again soon, because something is about to happen there: a Node joins or
+/// goes, or the first API server comes up.
+fn waits_for_workload(observed: &Observed) -> bool {
     let initialized = observed.cluster.is_control_plane_initialized();
     let waits_for_node = |machine: &Machine| {
         !machine.spec.provider_id.is_empty()
             && !machine::is_deleting(machine)
-            && (!initialized || !machine::has_ready_node(machine))
+            && (!initialized || machine::node(machine).is_none() || machine::is_new(machine))
     };
     let leaves_node = |machine: &Machine| {
         machine::is_deleting(machine)
             && machine::node(machine).is_some()
             && observed.infrastructure_of(machine).is_none()
     };
-    !deleting
-        && observed.secret("kubeconfig").is_some()
+    asks_workload(observed)
         && observed.machines.iter().any(|machine| waits_for_node(machine) || leaves_node(machine))
 }
 
@@ -120,17 +171,27 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
             return only(topology::report_failure(observed, &error.to_string(), now).into_iter().collect());
         }
     };
-    let mut actions = cluster::provide(plan, observed);
+    let plan = &scale::scaled(plan, observed);
+    let (findings, mut actions) = health_check::look(observed, now);
+    actions.extend(health_check::provide(plan, observed));
+    actions.extend(control_plane::provide(plan, observed, now));
+    actions.extend(deployment::provide(plan, observed, now));
+    actions.extend(cluster::provide(plan, observed));
     for machine in &observed.machines {
         if machine::is_deleting(machine) {
-            actions.extend(deletion::delete_machine(observed, machine));
+            actions.extend(deletion::delete_machine(observed, machine, now));
         } else {
-            actions.extend(machine::provide(observed, machine, now));
+            actions.extend(machine::provide(observed, machine, findings.get(&machine.name_any()), now));
         }
     }
     let is_topology = matches!(wanted, Wanted::Topology(_));
     actions.extend(cluster::report(plan, observed, is_topology, now));
-    Decision { actions, polls: asks_workload(observed) }
+    Decision { actions, polls: waits_for_workload(observed) }
+}
+
+/// A number as the fields of Kubernetes have it.
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 fn names(machines: &[Machine]) -> std::collections::BTreeSet<String> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time};
 use nephele_api::conditions::types;
 use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, MachinePool, MachineSpec};
 use nephele_api::infrastructure::v1beta2::{
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
-use crate::observe::Workload;
+use crate::observe::{Probe, Workload};
 use crate::plan::{ClusterPlan, DeploymentPlan};
 use crate::topology::{TOPOLOGY_RECONCILED, TopologyError};
 use crate::{AVAILABLE, RUNNING, act, workload};
@@ -29,6 +29,12 @@ struct World {
     second: i64,
     /// The time from which kubeadm's configuration exists.
     initialized_from: i64,
+    /// Whether the workload cluster does not answer.
+    is_down: bool,
+    /// The names of Machines whose Node does not come.
+    unborn: std::collections::BTreeSet<String>,
+    /// Whether no new Node comes.
+    has_no_new_nodes: bool,
 }
 
 fn meta(name: &str) -> ObjectMeta {
@@ -58,6 +64,9 @@ impl World {
             log: Vec::new(),
             second: 0,
             initialized_from: 0,
+            is_down: false,
+            unborn: Default::default(),
+            has_no_new_nodes: false,
         }
     }
 
@@ -85,10 +94,14 @@ impl World {
         for _ in 0..100 {
             self.second += 1;
             let now = Timestamp::from_second(self.second).expect("in range");
-            self.observed.workload = asks_workload(&self.observed).then(|| Workload {
+            let is_asked = asks_workload(&self.observed) && !self.is_down;
+            self.observed.workload = is_asked.then(|| Workload {
                 initialized: !self.nodes.is_empty() && self.second >= self.initialized_from,
                 nodes: self.nodes.values().cloned().collect(),
             });
+            if is_asked {
+                self.observed.probe = Probe { last_success: Some(now), ..Probe::default() };
+            }
             let plan = self.plan.clone();
             let wanted = if self.is_topology { Wanted::Topology(Ok(plan)) } else { Wanted::Plan(plan) };
             let decision = decide(&wanted, &self.observed, now);
@@ -102,7 +115,11 @@ impl World {
             }
             self.provide();
             let after = (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
-            if quiet && !decision.polls && before == after && nodes == self.nodes.len() {
+            if quiet
+                && (!decision.polls || self.is_down || self.has_no_new_nodes || !self.unborn.is_empty())
+                && before == after
+                && nodes == self.nodes.len()
+            {
                 return;
             }
         }
@@ -136,13 +153,17 @@ impl World {
             Action::CreateKeyPair(purpose) => self.create_secret(purpose.as_str()),
             Action::CreateKubeconfig(_) => self.create_secret("kubeconfig"),
             Action::CreateMachine { name, deployment } => {
-                let label = deployment.map_or_else(
-                    || (labels::CONTROL_PLANE.into(), String::new()),
-                    |deployment| (labels::DEPLOYMENT_NAME.into(), deployment.name),
-                );
+                let labels = match deployment.as_deref() {
+                    None => vec![(labels::CONTROL_PLANE.into(), String::new())],
+                    Some((deployment, set)) => vec![
+                        (labels::DEPLOYMENT_NAME.into(), deployment.name.clone()),
+                        (labels::SET_NAME.into(), set.clone()),
+                    ],
+                };
                 let metadata = ObjectMeta {
                     finalizers: Some(vec![MACHINE_FINALIZER.into()]),
-                    labels: Some(BTreeMap::from([label])),
+                    labels: Some(labels.into_iter().collect()),
+                    creation_timestamp: Some(Time(Timestamp::from_second(self.second).expect("in range"))),
                     ..meta(&name)
                 };
                 let spec = MachineSpec {
@@ -168,6 +189,45 @@ impl World {
                 let marked = self.nodes.get_mut(&node).expect("a known node");
                 marked.annotations_mut().extend(workload::annotations(&cluster, &machine));
                 assert!(workload::is_marked(marked, &cluster, &machine));
+            }
+            Action::CreateControlPlane(object) | Action::ChangeControlPlane(object) => {
+                self.observed.control_plane = Some(*object);
+            }
+            Action::ReportControlPlane(status) => {
+                self.observed.control_plane.as_mut().expect("it is there").status = Some(*status);
+            }
+            Action::DeleteControlPlane => {
+                self.observed.control_plane.as_mut().expect("it is there").metadata.deletion_timestamp =
+                    now();
+            }
+            Action::ReleaseControlPlane => self.observed.control_plane = None,
+            Action::CreateDeployment(object) => self.observed.deployments.push(*object),
+            Action::ChangeDeployment(object) => put(&mut self.observed.deployments, *object),
+            Action::ReportDeployment { deployment, status } => {
+                find(&mut self.observed.deployments, &deployment).status = Some(*status);
+            }
+            Action::DeleteDeployment(name) => {
+                find(&mut self.observed.deployments, &name).metadata.deletion_timestamp = now();
+            }
+            Action::ReleaseDeployment(name) => {
+                self.observed.deployments.retain(|known| known.name_any() != name)
+            }
+            Action::CreateSet(object) => self.observed.sets.push(*object),
+            Action::ScaleSet(object) => put(&mut self.observed.sets, *object),
+            Action::ReportSet { set, status } => find(&mut self.observed.sets, &set).status = Some(*status),
+            Action::DeleteSet(name) => {
+                find(&mut self.observed.sets, &name).metadata.deletion_timestamp = now()
+            }
+            Action::ReleaseSet(name) => self.observed.sets.retain(|known| known.name_any() != name),
+            Action::CreateHealthCheck(object) => self.observed.health_checks.push(*object),
+            Action::ChangeHealthCheck(object) => {
+                put(&mut self.observed.health_checks, *object);
+            }
+            Action::ReportHealthCheck { check, status } => {
+                find(&mut self.observed.health_checks, &check).status = Some(*status);
+            }
+            Action::DeleteHealthCheck(name) => {
+                self.observed.health_checks.retain(|known| known.name_any() != name);
             }
             Action::ReportMachine { machine, status } => self.machine(&machine).status = Some(status),
             Action::ReportCluster(status) => self.observed.cluster.status = Some(status),
@@ -217,15 +277,17 @@ impl World {
             let ready = conditions::condition(types::READY, conditions::TRUE, "Ready", "");
             conditions::set(&mut status.conditions, ready, Timestamp::UNIX_EPOCH);
             infrastructure.status = Some(status);
-            let ready =
-                NodeCondition { type_: "Ready".into(), status: "True".into(), ..NodeCondition::default() };
+            let has_node = self.nodes.contains_key(&name);
+            if !has_node && (self.has_no_new_nodes || self.unborn.contains(&name)) {
+                continue;
+            }
             self.nodes.entry(name.clone()).or_insert_with(|| Node {
                 metadata: meta(&name),
                 spec: Some(NodeSpec {
                     provider_id: Some(infrastructure.spec.provider_id.clone()),
                     ..NodeSpec::default()
                 }),
-                status: Some(NodeStatus { conditions: Some(vec![ready]), ..NodeStatus::default() }),
+                status: Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() }),
             });
         }
     }
@@ -236,12 +298,32 @@ impl World {
     }
 }
 
+/// What a kubelet reports while nothing is wrong.
+fn healthy() -> Vec<NodeCondition> {
+    let condition = |type_: &str, status: &str| NodeCondition {
+        type_: type_.into(),
+        status: status.into(),
+        ..NodeCondition::default()
+    };
+    let pressures = ["MemoryPressure", "DiskPressure", "PIDPressure"];
+    [condition("Ready", "True")].into_iter().chain(pressures.map(|kind| condition(kind, "False"))).collect()
+}
+
+fn put<K: kube::Resource>(objects: &mut [K], object: K) {
+    let name = object.meta().name.clone().unwrap_or_default();
+    *find(objects, &name) = object;
+}
+
+fn find<'a, K: kube::Resource>(objects: &'a mut [K], name: &str) -> &'a mut K {
+    objects.iter_mut().find(|object| object.meta().name.as_deref() == Some(name)).expect("a known object")
+}
+
 #[test]
 fn nothing_happens_before_the_infrastructure_is_there() {
     let mut world = World::new(1, 1);
     world.observed.infrastructure = None;
     world.settle();
-    assert!(world.log.iter().all(|action| matches!(action, Action::ReportCluster(_))), "{:?}", world.log);
+    assert!(world.observed.machines.is_empty() && world.observed.secrets.is_empty(), "{:?}", world.log);
     assert!(!world.is_available());
 }
 
@@ -412,7 +494,10 @@ fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hol
 
     world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
-    assert!(decision.actions.iter().any(|action| matches!(action, Action::DeleteMachine(_))), "{decision:?}");
+    assert!(
+        decision.actions.iter().any(|action| matches!(action, Action::DeleteDeployment(_))),
+        "{decision:?}"
+    );
 }
 
 #[test]
@@ -442,6 +527,9 @@ fn refusal_by_the_management_api_is_reported_for_a_topology_only() {
     assert_eq!(reported(&Wanted::Plan(plan), 422), None);
 }
 
+mod health_checks;
+mod owners;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -454,6 +542,8 @@ proptest! {
         world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         world.settle();
         prop_assert!(world.observed.machines.is_empty() && world.observed.infrastructure.is_none());
+        prop_assert!(world.observed.deployments.is_empty() && world.observed.sets.is_empty());
+        prop_assert!(world.observed.control_plane.is_none());
         prop_assert_eq!(world.observed.cluster.metadata.finalizers, None);
     }
 }

@@ -47,6 +47,57 @@ fn each_deployment_has_its_replicas_those_of_pools_are_added_up_and_they_default
 }
 
 #[test]
+fn class_of_the_older_version_is_read_and_what_has_no_replicas_may_be_scaled() {
+    let older = json!({
+        "class": "in-memory", "version": "v1.36.3",
+        "workers": {
+            "machineDeployments": [{"class": "a", "name": "x"}, {"class": "a", "name": "y", "replicas": 2}],
+            "machinePools": [{"class": "a", "name": "p"}],
+        },
+    });
+    let plan = read(&older).expect("readable");
+    let scalable: Vec<_> = plan.deployments.iter().map(|part| (part.replicas, part.is_scalable)).collect();
+    assert_eq!(scalable, [(1, true), (2, false)]);
+    assert_eq!((plan.is_control_plane_scalable, plan.pool, plan.is_pool_scalable), (true, Some(1), true));
+    let said = read(&with(json!({
+        "controlPlane": {"replicas": 3},
+        "workers": {"machinePools": [{"name": "p"}, {"name": "q", "replicas": 2}]},
+    })));
+    let said = said.expect("readable");
+    assert_eq!((said.is_control_plane_scalable, said.pool, said.is_pool_scalable), (false, Some(3), false));
+}
+
+#[test]
+fn names_of_groups_that_look_alike_differ_between_clusters() {
+    let named = |cluster: &str, group: &str| {
+        let object = json!({"metadata": {"name": cluster, "namespace": "team"}, "spec": {}});
+        let cluster: Cluster = serde_json::from_value(object).expect("a Cluster");
+        let topology = with(json!({"workers": {"machineDeployments": [{"class": "a", "name": group}]}}));
+        let plan = plan(&cluster, &topology).expect("readable");
+        [plan.control_plane_name.clone(), plan.deployments[0].name.clone()]
+    };
+    let [one, other] = [named("a", "b-c"), named("a-b", "c")];
+    assert_ne!(one[1], other[1]);
+    assert!(one[1].starts_with("a-b-c-") && other[1].starts_with("a-b-c-"), "{one:?} {other:?}");
+    assert_eq!((one[0].len(), named("a", "b-c")), ("a-12345".len(), one.clone()));
+}
+
+#[test]
+fn health_check_of_a_group_counts_unless_it_is_off() {
+    let check = json!({"checks": {"nodeStartupTimeoutSeconds": 5}, "remediation": {"triggerIf": {}}});
+    let mut off = check.clone();
+    off["enabled"] = false.into();
+    let plan = read(&with(json!({
+        "controlPlane": {"healthCheck": check},
+        "workers": {"machineDeployments": [{"name": "a", "healthCheck": off}, {"name": "b"}]},
+    })))
+    .expect("readable");
+    let given = HealthCheck { checks: check["checks"].clone(), remediation: check["remediation"].clone() };
+    assert_eq!(plan.control_plane_health_check, Some(given));
+    assert!(plan.deployments.iter().all(|part| part.health_check.is_none()));
+}
+
+#[test]
 fn version_gets_the_v_that_the_webhook_adds() {
     for (text, version) in [("1.36.3", "v1.36.3"), ("v1.37.0-rc.1+build", "v1.37.0-rc.1+build")] {
         assert_eq!(read(&with(json!({"version": text}))).map(|plan| plan.version), Ok(version.to_owned()));
@@ -105,8 +156,10 @@ fn deployment_has_its_own_metadata_failure_domain_and_variables() {
     assert_eq!(plan.control_plane_metadata, Metadata { labels: label("control"), ..Metadata::default() });
     let gold = DeploymentPlan {
         topology_name: "gold".into(),
-        name: names::machine("demo-gold", "team", &BTreeSet::new()),
+        name: names::generated("demo-gold", "team/demo", &BTreeSet::new()),
         replicas: 1,
+        is_scalable: true,
+        health_check: None,
         metadata: Metadata {
             labels: label("gold"),
             annotations: BTreeMap::from([("note".to_owned(), "n".to_owned())]),
@@ -117,7 +170,7 @@ fn deployment_has_its_own_metadata_failure_domain_and_variables() {
     };
     let plain = DeploymentPlan {
         topology_name: "plain".into(),
-        name: names::machine("demo-plain", "team", &BTreeSet::new()),
+        name: names::generated("demo-plain", "team/demo", &BTreeSet::new()),
         metadata: Metadata::default(),
         failure_domain: String::new(),
         instance_type: Some("small".into()),

@@ -1,0 +1,76 @@
+//! Carries out the decided actions on the objects that own Machines, and on health checks.
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::core::object::HasStatus;
+use kube::{Resource, ResourceExt as _};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::act::{ActError, Actor};
+use crate::decide::Action;
+use crate::names::{CONTROL_PLANE_FINALIZER, DEPLOYMENT_FINALIZER, SET_FINALIZER};
+
+impl Actor<'_> {
+    /// An action on a KubeadmControlPlane, MachineDeployment, MachineSet or MachineHealthCheck.
+    pub(crate) async fn act_on_owner(&self, action: Action) -> Result<(), ActError> {
+        let control_plane = self.observed.control_plane.as_ref();
+        let deployment = |name: &str| find(&self.observed.deployments, name);
+        let set = |name: &str| find(&self.observed.sets, name);
+        let check = |name: &str| find(&self.observed.health_checks, name);
+        match action {
+            Action::CreateControlPlane(object) => self.create(&*object).await,
+            Action::ChangeControlPlane(new) => self.change(control_plane, &*new).await,
+            Action::ReportControlPlane(status) => self.report_on(control_plane, *status).await,
+            Action::DeleteControlPlane => self.delete(control_plane).await,
+            Action::ReleaseControlPlane => self.release(control_plane, CONTROL_PLANE_FINALIZER).await,
+            Action::CreateDeployment(object) => self.create(&*object).await,
+            Action::ChangeDeployment(new) => self.change(deployment(&new.name_any()), &*new).await,
+            Action::ReportDeployment { deployment: name, status } => {
+                self.report_on(deployment(&name), *status).await
+            }
+            Action::DeleteDeployment(name) => self.delete(deployment(&name)).await,
+            Action::ReleaseDeployment(name) => self.release(deployment(&name), DEPLOYMENT_FINALIZER).await,
+            Action::CreateSet(object) => self.create(&*object).await,
+            Action::ScaleSet(new) => self.change(set(&new.name_any()), &*new).await,
+            Action::ReportSet { set: name, status } => self.report_on(set(&name), *status).await,
+            Action::DeleteSet(name) => self.delete(set(&name)).await,
+            Action::ReleaseSet(name) => self.release(set(&name), SET_FINALIZER).await,
+            Action::CreateHealthCheck(object) => self.create(&*object).await,
+            Action::ChangeHealthCheck(new) => self.change(check(&new.name_any()), &*new).await,
+            Action::ReportHealthCheck { check: name, status } => self.report_on(check(&name), *status).await,
+            Action::DeleteHealthCheck(name) => self.delete(check(&name)).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// Changes an object, if it was there.
+    async fn change<K>(&self, old: Option<&K>, new: &K) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: PartialEq + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let Some(old) = old else { return Ok(()) };
+        self.patch(old, new).await
+    }
+
+    /// Writes the status of an object, if it was there.
+    async fn report_on<K>(&self, old: Option<&K>, status: K::Status) -> Result<(), ActError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: HasStatus<Status: Serialize + PartialEq> + Clone + Debug + DeserializeOwned,
+    {
+        let Some(old) = old else { return Ok(()) };
+        let mut new = old.clone();
+        *new.status_mut() = Some(status);
+        self.report(old, &new).await
+    }
+}
+
+fn find<'a, K: Resource>(objects: &'a [K], name: &str) -> Option<&'a K> {
+    objects.iter().find(|object| object.meta().name.as_deref() == Some(name))
+}
