@@ -125,25 +125,7 @@ impl Actor<'_> {
                 new.status = Some(status);
                 self.report(old, &new).await
             }
-            Action::CreateControlPlane(_)
-            | Action::ChangeControlPlane(_)
-            | Action::ReportControlPlane(_)
-            | Action::DeleteControlPlane
-            | Action::ReleaseControlPlane
-            | Action::CreateDeployment(_)
-            | Action::ChangeDeployment(_)
-            | Action::ReportDeployment { .. }
-            | Action::DeleteDeployment(_)
-            | Action::ReleaseDeployment(_)
-            | Action::CreateSet(_)
-            | Action::ScaleSet(_)
-            | Action::ReportSet { .. }
-            | Action::DeleteSet(_)
-            | Action::ReleaseSet(_)
-            | Action::CreateHealthCheck(_)
-            | Action::ChangeHealthCheck(_)
-            | Action::ReportHealthCheck { .. }
-            | Action::DeleteHealthCheck(_) => self.act_on_owner(action).await,
+            Action::Owner(action) => self.act_on_owner(action).await,
             Action::DeleteMachine(name) => self.delete(self.find(&name)).await,
             Action::DeleteInfrastructureMachine(name) => {
                 let machine = self.find(&name);

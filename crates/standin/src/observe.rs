@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
+use nephele_api::names::is_dns_subdomain;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ pub(crate) struct Observed {
     pub(crate) cluster: Cluster,
     /// The Cluster's `spec.topology`, as the user wrote it: one that cannot be read must not hide the Cluster.
     pub(crate) topology: Option<Value>,
+    /// The ClusterClass of the topology, if it is there.
+    pub(crate) class: Option<Value>,
     pub(crate) infrastructure: Option<InMemoryCluster>,
     /// The Secrets of the cluster, by name.
     pub(crate) secrets: BTreeMap<String, Secret>,
@@ -78,6 +81,21 @@ impl Observed {
     }
 }
 
+fn cluster_class() -> ApiResource {
+    let kind = GroupVersionKind::gvk(nephele_api::core::GROUP, "v1beta2", "ClusterClass");
+    ApiResource::from_gvk_with_plural(&kind, "clusterclasses")
+}
+
+/// The namespace and name of the ClusterClass that a topology names, if an object can have them: both become parts of a
+/// path.
+fn class_of(topology: &Value, namespace: &str) -> Option<(String, String)> {
+    let text = |pointer: &str| topology.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let name = text("/classRef/name").or_else(|| text("/class"))?;
+    let given = text("/classRef/namespace").or_else(|| text("/classNamespace"));
+    let namespace = given.unwrap_or_else(|| namespace.to_owned());
+    (is_dns_subdomain(&name) && is_dns_subdomain(&namespace)).then_some((namespace, name))
+}
+
 /// Lists objects of a kind. One that cannot be read is left out: its definition takes any field, and a user's mistake must
 /// not hide the others.
 async fn readable<K>(client: &Client, namespace: &str, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
@@ -105,6 +123,13 @@ pub(crate) async fn observe(
     let topology = object.data.pointer("/spec/topology").filter(|topology| !topology.is_null()).cloned();
     let cluster: Cluster =
         serde_json::to_value(object).and_then(serde_json::from_value).map_err(kube::Error::SerdeError)?;
+    let class = match topology.as_ref().and_then(|topology| class_of(topology, &namespace)) {
+        Some((namespace, name)) => {
+            let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &cluster_class());
+            api.get_opt(&name).await?.map(|class| class.data)
+        }
+        None => None,
+    };
     let infrastructure = match &cluster.spec.infrastructure_ref {
         Some(reference) => Api::namespaced(client.clone(), &namespace).get_opt(&reference.name).await?,
         None => None,
@@ -127,6 +152,7 @@ pub(crate) async fn observe(
     Ok(Observed {
         cluster,
         topology,
+        class,
         infrastructure,
         secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
         control_plane: control_planes.into_iter().next(),

@@ -10,39 +10,42 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::act::{ActError, Actor};
-use crate::decide::Action;
+use crate::decide::OwnerAction;
 use crate::names::{CONTROL_PLANE_FINALIZER, DEPLOYMENT_FINALIZER, SET_FINALIZER};
 
 impl Actor<'_> {
     /// An action on a KubeadmControlPlane, MachineDeployment, MachineSet or MachineHealthCheck.
-    pub(crate) async fn act_on_owner(&self, action: Action) -> Result<(), ActError> {
+    pub(crate) async fn act_on_owner(&self, action: OwnerAction) -> Result<(), ActError> {
         let control_plane = self.observed.control_plane.as_ref();
         let deployment = |name: &str| find(&self.observed.deployments, name);
         let set = |name: &str| find(&self.observed.sets, name);
         let check = |name: &str| find(&self.observed.health_checks, name);
         match action {
-            Action::CreateControlPlane(object) => self.create(&*object).await,
-            Action::ChangeControlPlane(new) => self.change(control_plane, &*new).await,
-            Action::ReportControlPlane(status) => self.report_on(control_plane, *status).await,
-            Action::DeleteControlPlane => self.delete(control_plane).await,
-            Action::ReleaseControlPlane => self.release(control_plane, CONTROL_PLANE_FINALIZER).await,
-            Action::CreateDeployment(object) => self.create(&*object).await,
-            Action::ChangeDeployment(new) => self.change(deployment(&new.name_any()), &*new).await,
-            Action::ReportDeployment { deployment: name, status } => {
+            OwnerAction::CreateControlPlane(object) => self.create(&*object).await,
+            OwnerAction::ChangeControlPlane(new) => self.change(control_plane, &*new).await,
+            OwnerAction::ReportControlPlane(status) => self.report_on(control_plane, *status).await,
+            OwnerAction::DeleteControlPlane => self.delete(control_plane).await,
+            OwnerAction::ReleaseControlPlane => self.release(control_plane, CONTROL_PLANE_FINALIZER).await,
+            OwnerAction::CreateDeployment(object) => self.create(&*object).await,
+            OwnerAction::ChangeDeployment(new) => self.change(deployment(&new.name_any()), &*new).await,
+            OwnerAction::ReportDeployment { deployment: name, status } => {
                 self.report_on(deployment(&name), *status).await
             }
-            Action::DeleteDeployment(name) => self.delete(deployment(&name)).await,
-            Action::ReleaseDeployment(name) => self.release(deployment(&name), DEPLOYMENT_FINALIZER).await,
-            Action::CreateSet(object) => self.create(&*object).await,
-            Action::ScaleSet(new) => self.change(set(&new.name_any()), &*new).await,
-            Action::ReportSet { set: name, status } => self.report_on(set(&name), *status).await,
-            Action::DeleteSet(name) => self.delete(set(&name)).await,
-            Action::ReleaseSet(name) => self.release(set(&name), SET_FINALIZER).await,
-            Action::CreateHealthCheck(object) => self.create(&*object).await,
-            Action::ChangeHealthCheck(new) => self.change(check(&new.name_any()), &*new).await,
-            Action::ReportHealthCheck { check: name, status } => self.report_on(check(&name), *status).await,
-            Action::DeleteHealthCheck(name) => self.delete(check(&name)).await,
-            _ => Ok(()),
+            OwnerAction::DeleteDeployment(name) => self.delete(deployment(&name)).await,
+            OwnerAction::ReleaseDeployment(name) => {
+                self.release(deployment(&name), DEPLOYMENT_FINALIZER).await
+            }
+            OwnerAction::CreateSet(object) => self.create(&*object).await,
+            OwnerAction::ScaleSet(new) => self.change(set(&new.name_any()), &*new).await,
+            OwnerAction::ReportSet { set: name, status } => self.report_on(set(&name), *status).await,
+            OwnerAction::DeleteSet(name) => self.delete(set(&name)).await,
+            OwnerAction::ReleaseSet(name) => self.release(set(&name), SET_FINALIZER).await,
+            OwnerAction::CreateHealthCheck(object) => self.create(&*object).await,
+            OwnerAction::ChangeHealthCheck(new) => self.change(check(&new.name_any()), &*new).await,
+            OwnerAction::ReportHealthCheck { check: name, status } => {
+                self.report_on(check(&name), *status).await
+            }
+            OwnerAction::DeleteHealthCheck(name) => self.delete(check(&name)).await,
         }
     }
 }

@@ -176,7 +176,9 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
     let topology = observed.topology.as_ref();
     let wanted = match (planned, topology) {
         (Some(plan), _) => Wanted::Plan(plan),
-        (None, Some(topology)) => Wanted::Topology(topology::plan(&observed.cluster, topology)),
+        (None, Some(topology)) => {
+            Wanted::Topology(topology::plan(&observed.cluster, topology, observed.class.as_ref()))
+        }
         (None, None) => return Ok(Requeue::await_change()),
     };
     if observed.cluster.uid().is_none() || is_paused(&observed.cluster) {

@@ -1,7 +1,7 @@
 //! The topology of a Cluster: reads the plan of a cluster from `spec.topology`, and completes what the topology
 //! controller of Cluster API completes (`internal/controllers/topology/cluster`). Pure.
 //!
-//! A topology names a ClusterClass, but nothing reads the class. The variables have the names of the class `in-memory`
+//! A topology names a ClusterClass, of which only the health checks are read, if it is there. The variables have the names of the class `in-memory`
 //! (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class works here, too. Other variables
 //! are ignored. Variables, overrides and metadata count for new objects only; replicas, version and failure domains change
 //! the cluster. A group without replicas has one machine at first, and keeps the number that its object gets later.
@@ -84,6 +84,7 @@ struct Workers {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct MachineGroup {
+    class: String,
     name: String,
     replicas: Option<i64>,
     metadata: Metadata,
@@ -115,8 +116,12 @@ struct Variable {
     value: Value,
 }
 
-/// The plan that the topology of a Cluster describes.
-pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, TopologyError> {
+/// The plan that the topology of a Cluster describes, with the health checks of its class.
+pub(crate) fn plan(
+    cluster: &Cluster,
+    topology: &Value,
+    of_class: Option<&Value>,
+) -> Result<ClusterPlan, TopologyError> {
     let topology = Topology::deserialize(topology).map_err(TopologyError::Shape)?;
     let Topology { class_ref, class, version, control_plane, workers, variables } = topology;
     if class_ref.name.is_empty() && class.is_empty() {
@@ -144,7 +149,10 @@ pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, T
         is_control_plane_scalable: control_plane.replicas.is_none(),
         control_plane_name: names::generated(&plan.name, &salt(&plan), &BTreeSet::new()),
         control_plane_metadata: control_plane.metadata,
-        control_plane_health_check: health_check(control_plane.health_check),
+        control_plane_health_check: health_check(
+            control_plane.health_check,
+            of_class.and_then(|class| class.pointer("/spec/controlPlane/healthCheck")),
+        ),
         is_pool_scalable: workers.machine_pools.iter().all(|group| group.replicas.is_none()),
         ..plan
     };
@@ -154,7 +162,7 @@ pub(crate) fn plan(cluster: &Cluster, topology: &Value) -> Result<ClusterPlan, T
         if deployments.iter().any(|other| other.topology_name == group.name) {
             return Err(TopologyError::SameName { path, name: group.name });
         }
-        deployments.push(deployment(&path, group, &plan)?);
+        deployments.push(deployment(&path, group, &plan, of_class)?);
     }
     Ok(ClusterPlan { deployments, ..plan })
 }
@@ -169,18 +177,26 @@ fn salt(plan: &ClusterPlan) -> String {
 }
 
 /// A MachineDeployment of a cluster with this plan. Its name has a random part, as that of the topology controller has.
-fn deployment(path: &str, group: MachineGroup, plan: &ClusterPlan) -> Result<DeploymentPlan, TopologyError> {
+fn deployment(
+    path: &str,
+    group: MachineGroup,
+    plan: &ClusterPlan,
+    of_class: Option<&Value>,
+) -> Result<DeploymentPlan, TopologyError> {
     if group.name.is_empty() {
         return Err(TopologyError::NoName { path: path.to_owned() });
     }
     let number = replicas(path, &group)?;
-    let MachineGroup { name, replicas, metadata, failure_domain, variables, health_check: given } = group;
+    let MachineGroup { class, name, replicas, metadata, failure_domain, variables, health_check: given } =
+        group;
+    let classes = of_class.and_then(|class| class.pointer("/spec/workers/machineDeployments")?.as_array());
+    let class = classes.into_iter().flatten().find(|other| other["class"] == class.as_str());
     let with_overrides = with_variables(plan.clone(), variables.overrides)?;
     let base = format!("{}-{name}", plan.name);
     Ok(DeploymentPlan {
         name: names::generated(&base, &salt(plan), &BTreeSet::new()),
         is_scalable: replicas.is_none(),
-        health_check: health_check(given),
+        health_check: health_check(given, class.and_then(|class| class.get("healthCheck"))),
         metadata,
         failure_domain,
         behaviour: with_overrides.worker_behaviour,
@@ -189,11 +205,17 @@ fn deployment(path: &str, group: MachineGroup, plan: &ClusterPlan) -> Result<Dep
     })
 }
 
-/// The health check of a group, unless it is off.
-fn health_check(given: Option<GivenHealthCheck>) -> Option<HealthCheck> {
-    let GivenHealthCheck { enabled, checks, remediation } = given?;
-    let is_empty = checks.is_null() && remediation.is_null();
-    enabled.unwrap_or(!is_empty).then_some(HealthCheck { checks, remediation })
+/// The health check of a group, unless it is off: that of the topology, or else that of the class.
+fn health_check(given: Option<GivenHealthCheck>, of_class: Option<&Value>) -> Option<HealthCheck> {
+    let GivenHealthCheck { enabled, checks, remediation } = given.unwrap_or_default();
+    let given = HealthCheck { checks, remediation };
+    let of_class = of_class.filter(|class| class.is_object()).map(|class| HealthCheck {
+        checks: class["checks"].clone(),
+        remediation: class["remediation"].clone(),
+    });
+    let is_given = given != HealthCheck::default();
+    let wanted = if is_given { Some(given) } else { of_class };
+    wanted.filter(|_| enabled != Some(false))
 }
 
 /// The number of machines in all groups.

@@ -32,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The CRDs by name. A debug build needs longer to derive them from their types than most tests take.
 static DEFINITIONS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
-    [nephele_api::crds(), nephele_api::core::loose_crds(), nephele_api::ipam::loose_crds()]
+    let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
+    [nephele_api::crds(), core, nephele_api::ipam::loose_crds()]
         .into_iter()
         .flatten()
         .map(|definition| {

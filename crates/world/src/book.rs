@@ -33,8 +33,8 @@ const LEASE: Duration = Duration::from_secs(36_000);
 /// How long a cluster may take, or a Fault to match something while workers come and go.
 const WITHIN: Duration = Duration::from_secs(900);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const NAMESPACE: &str = "default";
-const DEMO: &str = "demo";
+pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const DEMO: &str = "demo";
 
 /// Tries the first examples on the quickstart's cluster, and all examples on a cluster with what they name: zones, a pool and
 /// spot machines.
@@ -150,7 +150,7 @@ async fn surround(world: &Quiet, client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn create<K>(client: &Client, object: &Value) -> anyhow::Result<()>
+pub(crate) async fn create<K>(client: &Client, object: &Value) -> anyhow::Result<()>
 where
     K: kube::Resource<DynamicType = ()>,
 {
@@ -213,7 +213,7 @@ async fn scale(world: &Quiet, client: &Client, workers: u32, is_plain: bool) -> 
 }
 
 /// Runs a Scenario to its end.
-async fn scenario(client: &Client, example: &Value) -> anyhow::Result<()> {
+pub(crate) async fn scenario(client: &Client, example: &Value) -> anyhow::Result<()> {
     create::<Scenario>(client, example).await?;
     let scenarios = Api::<Scenario>::namespaced(client.clone(), NAMESPACE);
     let begun = Instant::now();
@@ -233,7 +233,7 @@ async fn scenario(client: &Client, example: &Value) -> anyhow::Result<()> {
     }
 }
 
-async fn available(client: &Client) -> anyhow::Result<()> {
+pub(crate) async fn available(client: &Client) -> anyhow::Result<()> {
     let clusters = Api::<Cluster>::namespaced(client.clone(), NAMESPACE);
     let begun = Instant::now();
     while !clusters.get_opt(DEMO).await?.is_some_and(|cluster| is_available(&cluster)) {

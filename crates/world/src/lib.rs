@@ -23,6 +23,7 @@ mod book;
 mod connection;
 mod fault;
 mod hub;
+mod library;
 pub mod memory;
 mod moves;
 mod neighbours;
@@ -41,6 +42,7 @@ mod world;
 
 pub use audit::Violation;
 pub use book::book;
+pub use library::library;
 pub use neighbours::neighbours;
 pub use restarts::restarts;
 pub use rewind::rewind;

@@ -1,6 +1,6 @@
 //! Some worlds on every change; `cargo xtask worlds` runs thousands.
 
-use nephele_world::{Scenario, book, neighbours, restarts, rewind, run};
+use nephele_world::{Scenario, book, library, neighbours, restarts, rewind, run};
 
 /// Few enough to take a quarter of a minute.
 const SEEDS: u64 = 3;
@@ -46,6 +46,13 @@ fn managers_of_disjoint_objects_leave_each_other_alone() {
 fn the_examples_of_the_book_match_something_where_a_reader_tries_them() {
     if let Err(example) = book() {
         panic!("{example}");
+    }
+}
+
+#[test]
+fn scenarios_of_the_library_pass_where_the_stand_in_plays_cluster_api() {
+    if let Err(scenario) = library() {
+        panic!("{scenario}");
     }
 }
 

@@ -11,7 +11,7 @@ use nephele_pki::KeyAlgorithm;
 use serde_json::{Value, json};
 
 use super::replicas::{Group, set_all};
-use super::{Action, condition, machine};
+use super::{Action, OwnerAction, condition, machine};
 use crate::AVAILABLE;
 use crate::act::owner;
 use crate::kinds::{
@@ -28,16 +28,16 @@ const INITIALIZED: &str = "Initialized";
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {
     let wanted = wanted(plan, observed);
     let Some(known) = &observed.control_plane else {
-        return vec![Action::CreateControlPlane(Box::new(wanted))];
+        return vec![Action::Owner(OwnerAction::CreateControlPlane(Box::new(wanted)))];
     };
     let mut actions = go(observed);
     if known.metadata.deletion_timestamp.is_none() {
         let changed = KubeadmControlPlane { spec: wanted.spec, ..known.clone() };
         if changed != *known {
-            return vec![Action::ChangeControlPlane(Box::new(changed))];
+            return vec![Action::Owner(OwnerAction::ChangeControlPlane(Box::new(changed)))];
         }
     }
-    if !actions.contains(&Action::ReleaseControlPlane) {
+    if !actions.contains(&Action::Owner(OwnerAction::ReleaseControlPlane)) {
         actions.extend(report(known, observed, now));
     }
     actions
@@ -49,7 +49,7 @@ pub(super) fn go(observed: &Observed) -> Vec<Action> {
     let Some(known) = observed.control_plane.as_ref().filter(is_going) else { return Vec::new() };
     let mut machines = machines(observed).peekable();
     if machines.peek().is_none() && known.finalizers().iter().any(|held| held == CONTROL_PLANE_FINALIZER) {
-        return vec![Action::ReleaseControlPlane];
+        return vec![Action::Owner(OwnerAction::ReleaseControlPlane)];
     }
     let machines = machines.filter(|machine| !machine::is_deleting(machine));
     machines.map(|machine| Action::DeleteMachine(machine.name_any())).collect()
@@ -124,7 +124,7 @@ fn report(known: &KubeadmControlPlane, observed: &Observed, now: Timestamp) -> O
     conditions::set(&mut status.conditions, initialized, now);
     conditions::set(&mut status.conditions, group.rolling_out(), now);
     set_all(&mut status.conditions, group.conditions(), now);
-    (status != old).then(|| Action::ReportControlPlane(Box::new(status)))
+    (status != old).then(|| Action::Owner(OwnerAction::ReportControlPlane(Box::new(status))))
 }
 
 /// Available as long as enough machines for a quorum of etcd are. Etcd itself is not asked.

@@ -2,26 +2,28 @@
 //! (`core/reconcilers/cluster/cluster_controller.go`); for a Machine its infrastructure, its Node, the Machine
 //! (`core/reconcilers/machine/machine_controller.go`).
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use nephele_api::conditions;
 use nephele_api::core::{ClusterStatus, Machine};
 use nephele_api::labels;
 
-use super::{Action, control_plane, deployment, machine, pool};
+use super::{Action, OwnerAction, control_plane, deployment, machine, pool};
 use crate::AVAILABLE;
 use crate::names::{CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Observed;
 
 const DELETING: &str = "Deleting";
+/// How long a drain takes at least.
+const DRAIN: SignedDuration = SignedDuration::from_secs(3);
 
 pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action> {
     let mut actions: Vec<_> = report(observed, now).into_iter().collect();
     actions.extend(pool::delete(observed));
     let is_going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
     let deployments = observed.deployments.iter().filter(|known| !is_going(&known.metadata));
-    actions.extend(deployments.map(|known| Action::DeleteDeployment(known.name_any())));
+    actions.extend(deployments.map(|known| Action::Owner(OwnerAction::DeleteDeployment(known.name_any()))));
     actions.extend(deployment::go(observed));
     let is_worker = |machine: &Machine| !labels::is_control_plane(&machine.metadata);
     let workers_left = observed.machines.iter().any(is_worker)
@@ -31,7 +33,7 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     if let Some(control_plane) = observed.control_plane.as_ref().filter(|_| !workers_left) {
         match is_going(&control_plane.metadata) {
             true => actions.extend(control_plane::go(observed)),
-            false => actions.push(Action::DeleteControlPlane),
+            false => actions.push(Action::Owner(OwnerAction::DeleteControlPlane)),
         }
     }
     if observed.machines.is_empty() && !workers_left && observed.control_plane.is_none() {
@@ -61,6 +63,13 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     actions
 }
 
+/// Whether Cluster API would still drain the Node of an unhealthy Machine. Nothing is drained here, but who looks at Machines
+/// once in a second should see that one goes.
+pub(super) fn is_draining(machine: &Machine, now: Timestamp) -> bool {
+    let since = machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    machine::is_to_be_remediated(machine) && since.is_some_and(|since| now.duration_since(since) < DRAIN)
+}
+
 /// Whether an owner is there that deletes the Machine.
 fn is_owned(observed: &Observed, machine: &Machine) -> bool {
     match labels::is_control_plane(&machine.metadata) {
@@ -73,7 +82,9 @@ fn is_owned(observed: &Observed, machine: &Machine) -> bool {
 pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timestamp) -> Vec<Action> {
     let name = machine.name_any();
     let mut actions = Vec::new();
+    let is_draining = is_draining(machine, now);
     let stage = match observed.infrastructure_of(machine) {
+        Some(_) if is_draining => "DrainingNode",
         Some(_) => "WaitingForInfrastructureDeletion",
         None => "DeletingNode",
     };
@@ -82,6 +93,9 @@ pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timest
     machine::report_deletion(&mut status, stage, now);
     if status != old {
         actions.push(Action::ReportMachine { machine: name.clone(), status });
+    }
+    if is_draining {
+        return actions;
     }
     if let Some(infrastructure) = observed.infrastructure_of(machine) {
         if infrastructure.metadata.deletion_timestamp.is_none() {

@@ -13,7 +13,7 @@ use nephele_api::labels;
 use nephele_kit::owner_of_kind;
 
 use super::replicas::{Group, set_all};
-use super::{Action, condition, count};
+use super::{Action, OwnerAction, condition, count};
 use crate::AVAILABLE;
 use crate::act::{owned, owner};
 use crate::kinds::{
@@ -30,15 +30,15 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
     for part in &plan.deployments {
         let wanted = wanted_deployment(plan, part, observed);
         match observed.deployments.iter().find(|other| other.name_any() == part.name) {
-            None => actions.push(Action::CreateDeployment(Box::new(wanted))),
+            None => actions.push(Action::Owner(OwnerAction::CreateDeployment(Box::new(wanted)))),
             Some(known) if is_deleting(&known.metadata) => {}
             Some(known) => {
                 let changed = MachineDeployment { spec: wanted.spec, ..known.clone() };
                 if changed != *known {
-                    actions.push(Action::ChangeDeployment(Box::new(changed)));
+                    actions.push(Action::Owner(OwnerAction::ChangeDeployment(Box::new(changed))));
                 } else if current_set(part, plan, observed).is_none() {
                     let set = wanted_set(known, plan, observed);
-                    actions.push(Action::CreateSet(Box::new(set)));
+                    actions.push(Action::Owner(OwnerAction::CreateSet(Box::new(set))));
                 }
             }
         }
@@ -47,7 +47,7 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
         plan.deployments.iter().any(|part| part.name == known.name_any()) || is_deleting(&known.metadata)
     };
     let left = observed.deployments.iter().filter(|known| !is_planned(known));
-    actions.extend(left.map(|known| Action::DeleteDeployment(known.name_any())));
+    actions.extend(left.map(|known| Action::Owner(OwnerAction::DeleteDeployment(known.name_any()))));
     let is_old = |set: &&MachineSet| {
         let part = plan.deployments.iter().find(|part| is_set_of(set, &part.name));
         let is_current =
@@ -55,7 +55,7 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
         !is_current && !is_deleting(&set.metadata) && machines_of(set, observed).next().is_none()
     };
     let old = observed.sets.iter().filter(is_old);
-    actions.extend(old.map(|set| Action::DeleteSet(set.name_any())));
+    actions.extend(old.map(|set| Action::Owner(OwnerAction::DeleteSet(set.name_any()))));
     actions.extend(go(observed));
     actions.extend(reports(plan, observed, now));
     actions
@@ -68,15 +68,15 @@ pub(super) fn go(observed: &Observed) -> Vec<Action> {
         let name = deployment.name_any();
         let mut sets = observed.sets.iter().filter(|set| is_set_of(set, &name)).peekable();
         if sets.peek().is_none() && deployment.finalizers().iter().any(|held| held == DEPLOYMENT_FINALIZER) {
-            actions.push(Action::ReleaseDeployment(name.clone()));
+            actions.push(Action::Owner(OwnerAction::ReleaseDeployment(name.clone())));
         }
         let sets = sets.filter(|set| !is_deleting(&set.metadata));
-        actions.extend(sets.map(|set| Action::DeleteSet(set.name_any())));
+        actions.extend(sets.map(|set| Action::Owner(OwnerAction::DeleteSet(set.name_any()))));
     }
     for set in observed.sets.iter().filter(|set| is_deleting(&set.metadata)) {
         let mut machines = machines_of(set, observed).peekable();
         if machines.peek().is_none() && set.finalizers().iter().any(|held| held == SET_FINALIZER) {
-            actions.push(Action::ReleaseSet(set.name_any()));
+            actions.push(Action::Owner(OwnerAction::ReleaseSet(set.name_any())));
         }
         let machines = machines.filter(|machine| !is_deleting(&machine.metadata));
         actions.extend(machines.map(|machine| Action::DeleteMachine(machine.name_any())));
@@ -237,7 +237,7 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         };
         if !is_deleting(&set.metadata) && set.spec.replicas != Some(wanted) {
             let spec = MachineSetSpec { replicas: Some(wanted), ..set.spec.clone() };
-            actions.push(Action::ScaleSet(Box::new(MachineSet { spec, ..set.clone() })));
+            actions.push(Action::Owner(OwnerAction::ScaleSet(Box::new(MachineSet { spec, ..set.clone() }))));
             continue;
         }
         let group = Group { wanted, is_deleting: is_deleting(&set.metadata), machines };
@@ -246,7 +246,10 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         status.observed_generation = set.metadata.generation;
         set_all(&mut status.conditions, group.conditions(), now);
         if status != old {
-            actions.push(Action::ReportSet { set: set.name_any(), status: Box::new(status) });
+            actions.push(Action::Owner(OwnerAction::ReportSet {
+                set: set.name_any(),
+                status: Box::new(status),
+            }));
         }
     }
     for deployment in &observed.deployments {
@@ -283,7 +286,10 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         conditions::set(&mut status.conditions, group.rolling_out(), now);
         set_all(&mut status.conditions, group.conditions(), now);
         if status != old {
-            actions.push(Action::ReportDeployment { deployment: name, status: Box::new(status) });
+            actions.push(Action::Owner(OwnerAction::ReportDeployment {
+                deployment: name,
+                status: Box::new(status),
+            }));
         }
     }
     actions

@@ -16,7 +16,7 @@ use nephele_api::labels;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Action, count, machine};
+use super::{Action, OwnerAction, count, machine};
 use crate::act::owned;
 use crate::kinds::{
     MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Trigger, UnhealthyCondition,
@@ -71,26 +71,28 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
         match observed.health_checks.iter().find(|check| check.name_any() == name) {
             Some(known) if known.spec != spec && is_of_topology(known) => {
                 let check = MachineHealthCheck { spec, ..known.clone() };
-                actions.push(Action::ChangeHealthCheck(Box::new(check)));
+                actions.push(Action::Owner(OwnerAction::ChangeHealthCheck(Box::new(check))));
             }
             Some(_) => {}
-            None => actions.push(Action::CreateHealthCheck(Box::new(MachineHealthCheck {
-                metadata: ObjectMeta {
-                    name: Some(name.clone()),
-                    namespace: Some(observed.namespace()),
-                    labels: Some([label(labels::CLUSTER_NAME, &plan.name), of_topology.clone()].into()),
-                    owner_references: Some(vec![owned(&observed.cluster)]),
-                    ..ObjectMeta::default()
-                },
-                spec,
-                status: None,
-            }))),
+            None => {
+                actions.push(Action::Owner(OwnerAction::CreateHealthCheck(Box::new(MachineHealthCheck {
+                    metadata: ObjectMeta {
+                        name: Some(name.clone()),
+                        namespace: Some(observed.namespace()),
+                        labels: Some([label(labels::CLUSTER_NAME, &plan.name), of_topology.clone()].into()),
+                        owner_references: Some(vec![owned(&observed.cluster)]),
+                        ..ObjectMeta::default()
+                    },
+                    spec,
+                    status: None,
+                }))));
+            }
         }
         planned.push(name);
     }
     let left = observed.health_checks.iter();
     let left = left.filter(|check| is_of_topology(check) && !planned.contains(&check.name_any()));
-    actions.extend(left.map(|check| Action::DeleteHealthCheck(check.name_any())));
+    actions.extend(left.map(|check| Action::Owner(OwnerAction::DeleteHealthCheck(check.name_any()))));
     actions
 }
 
@@ -117,7 +119,7 @@ pub(super) fn look(observed: &Observed, now: Timestamp) -> (Findings, Vec<Action
     for check in &observed.health_checks {
         let adopted = adopted(check, observed);
         if adopted != *check {
-            actions.push(Action::ChangeHealthCheck(Box::new(adopted)));
+            actions.push(Action::Owner(OwnerAction::ChangeHealthCheck(Box::new(adopted))));
             continue;
         }
         let old = check.status.clone().unwrap_or_default();
@@ -125,7 +127,7 @@ pub(super) fn look(observed: &Observed, now: Timestamp) -> (Findings, Vec<Action
         look_with(check, observed, now, &mut status, &mut findings);
         if status != old {
             let check = check.name_any();
-            actions.push(Action::ReportHealthCheck { check, status: Box::new(status) });
+            actions.push(Action::Owner(OwnerAction::ReportHealthCheck { check, status: Box::new(status) }));
         }
     }
     (findings, actions)

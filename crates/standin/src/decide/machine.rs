@@ -57,10 +57,12 @@ pub(super) fn is_new(machine: &Machine) -> bool {
         .is_some_and(|known| created.is_none_or(|created| known.last_transition_time.0 <= created + BOOT_MAX))
 }
 
-/// Whether a health check found the Machine unhealthy, and its owner should replace it.
+/// Whether a health check finds the Machine unhealthy, and its owner should replace it. One that is healthy again stays.
 pub(super) fn is_to_be_remediated(machine: &Machine) -> bool {
     let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    conditions::find(list, OWNER_REMEDIATED).is_some_and(|known| known.status == conditions::FALSE)
+    [HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED]
+        .iter()
+        .all(|kind| conditions::find(list, kind).is_some_and(|known| known.status == conditions::FALSE))
 }
 
 /// Whether everything on the Machine is up.

@@ -44,6 +44,52 @@ pub(crate) enum Action {
     CreateKeyPair(Purpose),
     /// Kubeadm control plane: create the administrator's kubeconfig.
     CreateKubeconfig(Endpoint),
+    /// Kubeadm control plane, or a MachineSet: create a Machine.
+    CreateMachine {
+        name: String,
+        /// Its MachineDeployment and its MachineSet; none for the control plane.
+        deployment: Option<Box<(DeploymentPlan, String)>>,
+    },
+    /// The same: create the InMemoryMachine of a Machine.
+    CreateInfrastructureMachine(String),
+    /// Kubeadm bootstrap: create the bootstrap data of a Machine, and name its Secret in the Machine.
+    CreateBootstrapData(String),
+    /// Core: copy the provider ID from the InMemoryMachine to its Machine.
+    NameProvider {
+        machine: String,
+        provider_id: String,
+    },
+    /// Core: mark the Node of a Machine.
+    AdoptNode {
+        machine: String,
+        node: String,
+    },
+    /// Core: write the status of a Machine.
+    ReportMachine {
+        machine: String,
+        status: MachineStatus,
+    },
+    /// Core: write the status of the Cluster.
+    ReportCluster(ClusterStatus),
+    /// Core: delete the objects in order.
+    DeleteMachine(String),
+    DeleteInfrastructureMachine(String),
+    DeleteNode {
+        machine: String,
+        node: String,
+    },
+    ReleaseMachine(String),
+    DeleteInfrastructure,
+    ReleaseCluster,
+    /// An action on an owner of Machines, or on a health check.
+    Owner(OwnerAction),
+    /// An action on the MachinePool.
+    Pool(PoolAction),
+}
+
+/// One write about an owner of Machines, or about a health check.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum OwnerAction {
     /// Topology: create the KubeadmControlPlane, or change its spec.
     CreateControlPlane(Box<KubeadmControlPlane>),
     ChangeControlPlane(Box<KubeadmControlPlane>),
@@ -73,34 +119,7 @@ pub(crate) enum Action {
         check: String,
         status: Box<MachineHealthCheckStatus>,
     },
-    /// Kubeadm control plane, or a MachineSet: create a Machine.
-    CreateMachine {
-        name: String,
-        /// Its MachineDeployment and its MachineSet; none for the control plane.
-        deployment: Option<Box<(DeploymentPlan, String)>>,
-    },
-    /// The same: create the InMemoryMachine of a Machine.
-    CreateInfrastructureMachine(String),
-    /// Kubeadm bootstrap: create the bootstrap data of a Machine, and name its Secret in the Machine.
-    CreateBootstrapData(String),
-    /// Core: copy the provider ID from the InMemoryMachine to its Machine.
-    NameProvider {
-        machine: String,
-        provider_id: String,
-    },
-    /// Core: mark the Node of a Machine.
-    AdoptNode {
-        machine: String,
-        node: String,
-    },
-    /// Core: write the status of a Machine.
-    ReportMachine {
-        machine: String,
-        status: MachineStatus,
-    },
-    /// Core: write the status of the Cluster.
-    ReportCluster(ClusterStatus),
-    /// Core: delete the objects in order.
+    /// Delete the objects in order.
     DeleteDeployment(String),
     DeleteSet(String),
     DeleteControlPlane,
@@ -108,17 +127,6 @@ pub(crate) enum Action {
     ReleaseDeployment(String),
     ReleaseSet(String),
     ReleaseControlPlane,
-    DeleteMachine(String),
-    DeleteInfrastructureMachine(String),
-    DeleteNode {
-        machine: String,
-        node: String,
-    },
-    ReleaseMachine(String),
-    DeleteInfrastructure,
-    ReleaseCluster,
-    /// An action on the MachinePool.
-    Pool(PoolAction),
 }
 
 /// The decision that follows from an observation.
@@ -186,7 +194,8 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
     }
     let is_topology = matches!(wanted, Wanted::Topology(_));
     actions.extend(cluster::report(plan, observed, is_topology, now));
-    Decision { actions, polls: waits_for_workload(observed) }
+    let drains = observed.machines.iter().any(|machine| deletion::is_draining(machine, now));
+    Decision { actions, polls: waits_for_workload(observed) || drains }
 }
 
 /// A number as the fields of Kubernetes have it.

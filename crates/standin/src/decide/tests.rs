@@ -190,43 +190,52 @@ impl World {
                 marked.annotations_mut().extend(workload::annotations(&cluster, &machine));
                 assert!(workload::is_marked(marked, &cluster, &machine));
             }
-            Action::CreateControlPlane(object) | Action::ChangeControlPlane(object) => {
+            Action::Owner(OwnerAction::CreateControlPlane(object))
+            | Action::Owner(OwnerAction::ChangeControlPlane(object)) => {
                 self.observed.control_plane = Some(*object);
             }
-            Action::ReportControlPlane(status) => {
+            Action::Owner(OwnerAction::ReportControlPlane(status)) => {
                 self.observed.control_plane.as_mut().expect("it is there").status = Some(*status);
             }
-            Action::DeleteControlPlane => {
+            Action::Owner(OwnerAction::DeleteControlPlane) => {
                 self.observed.control_plane.as_mut().expect("it is there").metadata.deletion_timestamp =
                     now();
             }
-            Action::ReleaseControlPlane => self.observed.control_plane = None,
-            Action::CreateDeployment(object) => self.observed.deployments.push(*object),
-            Action::ChangeDeployment(object) => put(&mut self.observed.deployments, *object),
-            Action::ReportDeployment { deployment, status } => {
+            Action::Owner(OwnerAction::ReleaseControlPlane) => self.observed.control_plane = None,
+            Action::Owner(OwnerAction::CreateDeployment(object)) => self.observed.deployments.push(*object),
+            Action::Owner(OwnerAction::ChangeDeployment(object)) => {
+                put(&mut self.observed.deployments, *object);
+            }
+            Action::Owner(OwnerAction::ReportDeployment { deployment, status }) => {
                 find(&mut self.observed.deployments, &deployment).status = Some(*status);
             }
-            Action::DeleteDeployment(name) => {
+            Action::Owner(OwnerAction::DeleteDeployment(name)) => {
                 find(&mut self.observed.deployments, &name).metadata.deletion_timestamp = now();
             }
-            Action::ReleaseDeployment(name) => {
-                self.observed.deployments.retain(|known| known.name_any() != name)
+            Action::Owner(OwnerAction::ReleaseDeployment(name)) => {
+                self.observed.deployments.retain(|known| known.name_any() != name);
             }
-            Action::CreateSet(object) => self.observed.sets.push(*object),
-            Action::ScaleSet(object) => put(&mut self.observed.sets, *object),
-            Action::ReportSet { set, status } => find(&mut self.observed.sets, &set).status = Some(*status),
-            Action::DeleteSet(name) => {
-                find(&mut self.observed.sets, &name).metadata.deletion_timestamp = now()
+            Action::Owner(OwnerAction::CreateSet(object)) => self.observed.sets.push(*object),
+            Action::Owner(OwnerAction::ScaleSet(object)) => put(&mut self.observed.sets, *object),
+            Action::Owner(OwnerAction::ReportSet { set, status }) => {
+                find(&mut self.observed.sets, &set).status = Some(*status);
             }
-            Action::ReleaseSet(name) => self.observed.sets.retain(|known| known.name_any() != name),
-            Action::CreateHealthCheck(object) => self.observed.health_checks.push(*object),
-            Action::ChangeHealthCheck(object) => {
+            Action::Owner(OwnerAction::DeleteSet(name)) => {
+                find(&mut self.observed.sets, &name).metadata.deletion_timestamp = now();
+            }
+            Action::Owner(OwnerAction::ReleaseSet(name)) => {
+                self.observed.sets.retain(|known| known.name_any() != name);
+            }
+            Action::Owner(OwnerAction::CreateHealthCheck(object)) => {
+                self.observed.health_checks.push(*object);
+            }
+            Action::Owner(OwnerAction::ChangeHealthCheck(object)) => {
                 put(&mut self.observed.health_checks, *object);
             }
-            Action::ReportHealthCheck { check, status } => {
+            Action::Owner(OwnerAction::ReportHealthCheck { check, status }) => {
                 find(&mut self.observed.health_checks, &check).status = Some(*status);
             }
-            Action::DeleteHealthCheck(name) => {
+            Action::Owner(OwnerAction::DeleteHealthCheck(name)) => {
                 self.observed.health_checks.retain(|known| known.name_any() != name);
             }
             Action::ReportMachine { machine, status } => self.machine(&machine).status = Some(status),
@@ -495,7 +504,10 @@ fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hol
     world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
     assert!(
-        decision.actions.iter().any(|action| matches!(action, Action::DeleteDeployment(_))),
+        decision
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Owner(OwnerAction::DeleteDeployment(_)))),
         "{decision:?}"
     );
 }

@@ -10,7 +10,7 @@ fn cluster() -> Cluster {
 }
 
 fn read(topology: &Value) -> Result<ClusterPlan, String> {
-    plan(&cluster(), topology).map_err(|error| error.to_string())
+    plan(&cluster(), topology, None).map_err(|error| error.to_string())
 }
 
 /// A topology with further fields.
@@ -73,7 +73,7 @@ fn names_of_groups_that_look_alike_differ_between_clusters() {
         let object = json!({"metadata": {"name": cluster, "namespace": "team"}, "spec": {}});
         let cluster: Cluster = serde_json::from_value(object).expect("a Cluster");
         let topology = with(json!({"workers": {"machineDeployments": [{"class": "a", "name": group}]}}));
-        let plan = plan(&cluster, &topology).expect("readable");
+        let plan = plan(&cluster, &topology, None).expect("readable");
         [plan.control_plane_name.clone(), plan.deployments[0].name.clone()]
     };
     let [one, other] = [named("a", "b-c"), named("a-b", "c")];
@@ -95,6 +95,24 @@ fn health_check_of_a_group_counts_unless_it_is_off() {
     let given = HealthCheck { checks: check["checks"].clone(), remediation: check["remediation"].clone() };
     assert_eq!(plan.control_plane_health_check, Some(given));
     assert!(plan.deployments.iter().all(|part| part.health_check.is_none()));
+
+    let class = json!({"spec": {
+        "controlPlane": {"healthCheck": {"checks": {"nodeStartupTimeoutSeconds": 7}}},
+        "workers": {"machineDeployments": [
+            {"class": "one", "healthCheck": check}, {"class": "other"}, {"class": "odd", "healthCheck": "x"},
+        ]},
+    }});
+    let topology = with(json!({
+        "controlPlane": {"healthCheck": {"enabled": false}},
+        "workers": {"machineDeployments": [
+            {"class": "one", "name": "a"}, {"class": "other", "name": "b"}, {"class": "odd", "name": "c"},
+        ]},
+    }));
+    let plan = super::plan(&cluster(), &topology, Some(&class)).expect("readable");
+    assert_eq!(plan.control_plane_health_check, None);
+    let given: Vec<_> =
+        plan.deployments.into_iter().map(|part| part.health_check.map(|it| it.checks)).collect();
+    assert_eq!(given, [Some(check["checks"].clone()), None, None]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl World {
         names
     }
 
-    fn check(&mut self, remediation: Value) {
+    fn check(&mut self, remediation: &Value) {
         let check = json!({
             "metadata": { "name": "check", "namespace": "default" },
             "spec": {
@@ -112,7 +112,7 @@ fn a_cluster_that_does_not_answer_is_unreachable_after_50_seconds_and_its_nodes_
 fn a_silent_worker_is_replaced_once_its_time_is_over_and_the_check_counts_it() {
     let mut world = World::of_topology(1, 3);
     world.settle();
-    world.check(json!({}));
+    world.check(&json!({}));
     world.settle();
     let status = world.check_status();
     assert_eq!((status.expected_machines, status.current_healthy), (Some(4), Some(4)));
@@ -153,7 +153,7 @@ fn a_storm_is_held_back_by_the_number_and_by_the_range() {
     ] {
         let mut world = World::of_topology(1, 3);
         world.settle();
-        world.check(trigger.clone());
+        world.check(&trigger);
         world.settle();
         let silent = world.silence(false, 3);
         world.later(60);
@@ -176,7 +176,7 @@ fn a_storm_is_held_back_by_the_number_and_by_the_range() {
 fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() {
     let mut world = World::of_topology(3, 0);
     world.settle();
-    world.check(json!({}));
+    world.check(&json!({}));
     let deleted = |world: &mut World| {
         let log = std::mem::take(&mut world.log);
         let name = |action| match action {
@@ -193,10 +193,16 @@ fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() 
     world.later(60);
     assert_eq!(deleted(&mut world), [""; 0]);
     assert_eq!(world.condition("ControlPlaneAvailable").expect("set").0, "False");
+    // Machines that come back by themselves stay.
+    for node in world.nodes.values_mut() {
+        node.status = Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() });
+    }
+    world.later(60);
+    assert_eq!((deleted(&mut world).len(), world.is_available()), (0, true));
 
     let mut alone = World::of_topology(1, 0);
     alone.settle();
-    alone.check(json!({}));
+    alone.check(&json!({}));
     let silent = alone.silence(true, 1);
     alone.later(60);
     assert_eq!(alone.names(), silent);
@@ -206,7 +212,7 @@ fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() 
 fn a_machine_whose_node_never_comes_or_was_deleted_is_replaced_and_one_that_is_skipped_is_not() {
     let mut world = World::of_topology(1, 2);
     world.settle();
-    world.check(json!({}));
+    world.check(&json!({}));
     world.settle();
     let workers: Vec<_> = world.names().into_iter().filter(|name| name.contains("-md-")).collect();
     let annotation = ("cluster.x-k8s.io/skip-remediation".to_owned(), String::new());
@@ -220,7 +226,7 @@ fn a_machine_whose_node_never_comes_or_was_deleted_is_replaced_and_one_that_is_s
 
     let mut world = World::of_topology(1, 1);
     world.settle();
-    world.check(json!({}));
+    world.check(&json!({}));
     world.plan.scale_workers(2);
     world.has_no_new_nodes = true;
     world.later(1);

@@ -109,9 +109,11 @@ fn an_upgrade_makes_another_set_rolls_out_and_leaves_no_old_set() {
         .collect();
     assert!(rolling.contains(&"True") && rolling.last() == Some(&"False"), "{rolling:?}");
     let message = world.log.iter().find_map(|action| match action {
-        Action::ReportDeployment { status, .. } => conditions::find(&status.conditions, "RollingOut")
-            .filter(|condition| condition.status == "True")
-            .map(|condition| condition.message.clone()),
+        Action::Owner(OwnerAction::ReportDeployment { status, .. }) => {
+            conditions::find(&status.conditions, "RollingOut")
+                .filter(|condition| condition.status == "True")
+                .map(|condition| condition.message.clone())
+        }
         _ => None,
     });
     let expected = "Rolling out 2 not up-to-date replicas\n* Version v1.36.3, v1.37.0 required";
@@ -123,7 +125,7 @@ fn owners_that_a_user_deletes_take_their_machines_with_them_and_come_again() {
     let mut world = World::of_topology(1, 2);
     world.settle();
     let before: Vec<_> = world.observed.machines.iter().map(ResourceExt::name_any).collect();
-    world.apply(&Action::DeleteDeployment("demo-md-0".to_owned()));
+    world.apply(&Action::Owner(OwnerAction::DeleteDeployment("demo-md-0".to_owned())));
     world.settle();
     let deployments = owners(&world.observed.deployments);
     assert_eq!(deployments, [("demo-md-0".to_owned(), "Cluster demo".to_owned())]);
