@@ -223,7 +223,7 @@ enum Health {
 
 fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, now: Timestamp) -> Health {
     if machine.annotations().contains_key(REMEDIATE) {
-        let message = format!("  * marked for remediation via {REMEDIATE} annotation");
+        let message = format!("  * marked for remediation with the annotation {REMEDIATE}");
         return Health::Unhealthy { reason: "HasRemediateAnnotation", message };
     }
     let is_initialized = observed.cluster.is_control_plane_initialized();
