@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{WatchEvent, WatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Machine;
@@ -178,16 +177,12 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
     let machine = world.api.create(&objects::worker("demo", "w")).await;
     let owned = objects::in_memory_machine(&machine);
     for kind in ["MachineSet", "MachineDeployment"] {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", kind));
+        let owner = DynamicObject::new("w", &resource);
+        let owner = world.create_of_core(&resource, &owner).await;
         let mut object = owned.clone();
         object.metadata.name = Some(format!("of-{}", kind.to_lowercase()));
-        object.metadata.owner_references = Some(vec![OwnerReference {
-            api_version: "cluster.x-k8s.io/v1beta2".into(),
-            kind: kind.into(),
-            name: "w".into(),
-            uid: "of-the-owner".into(),
-            controller: Some(true),
-            block_owner_deletion: None,
-        }]);
+        object.metadata.owner_references = owner.controller_owner_ref(&resource).map(|owner| vec![owner]);
         let object = world.api.create(&object).await;
         // Another machine, created later, is up: so this one was reconciled.
         let later = world.machine(&objects::worker("demo", &format!("after-{}", object.name_any()))).await;

@@ -96,8 +96,6 @@ async fn what_must_never_be_seen_fails_as_soon_as_it_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn replicas_and_versions_are_set() {
     let stage = Stage::start();
-    stage.define("cluster.x-k8s.io", "MachineDeployment", "machinedeployments").await;
-    stage.define("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "kubeadmcontrolplanes").await;
     stage.create("cluster.x-k8s.io", "MachineDeployment", "md", &json!({ "replicas": 1 })).await;
     stage
         .create("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "cp", &json!({ "replicas": 1 }))

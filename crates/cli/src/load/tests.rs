@@ -103,6 +103,7 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
     let expected = [
         (&json!("infrastructure provisioned"), &json!(5)),
         (&json!("control plane initialized"), &json!(5)),
+        (&json!("control plane available"), &json!(5)),
         (&json!("available"), &json!(5)),
         (&json!("running"), &json!(15)),
         (&json!("ready"), &json!(15)),

@@ -2,7 +2,6 @@
 
 use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
@@ -200,7 +199,6 @@ impl World {
 
     /// As [`World::kubeadm_cluster`], with a `clusterConfiguration`.
     pub(crate) async fn configured_cluster(&self, name: &str, configuration: Value) {
-        self.define_kubeadm_control_plane().await;
         let group = "controlplane.cluster.x-k8s.io";
         let control_plane = serde_json::from_value(json!({
             "apiVersion": format!("{group}/v1beta2"), "kind": "KubeadmControlPlane",
@@ -219,29 +217,19 @@ impl World {
         self.api.create(&objects::in_memory_cluster(&cluster)).await;
     }
 
-    /// Lets the management API serve the kind KubeadmControlPlane.
-    async fn define_kubeadm_control_plane(&self) {
-        let definition: CustomResourceDefinition = serde_json::from_value(json!({
-            "metadata": { "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io" },
-            "spec": {
-                "group": "controlplane.cluster.x-k8s.io",
-                "scope": "Namespaced",
-                "names": { "kind": "KubeadmControlPlane", "plural": "kubeadmcontrolplanes" },
-                "versions": [{ "name": "v1beta2", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-                } }],
-            },
-        }))
-        .expect("a definition");
-        let api: Api<CustomResourceDefinition> = Api::all(self.api.client());
-        api.create(&PostParams::default(), &definition).await.expect("the definition is taken");
-    }
-
     async fn create_kubeadm_control_plane(&self, object: &DynamicObject) {
         let kind = GroupVersionKind::gvk("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
-        let resource = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> = Api::namespaced_with(self.api.client(), NAMESPACE, &resource);
-        api.create(&PostParams::default(), object).await.expect("the object is taken");
+        self.create_of_core(&ApiResource::from_gvk(&kind), object).await;
+    }
+
+    /// Creates an object of a kind of Cluster API that has no type here.
+    pub(crate) async fn create_of_core(
+        &self,
+        resource: &ApiResource,
+        object: &DynamicObject,
+    ) -> DynamicObject {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.api.client(), NAMESPACE, resource);
+        api.create(&PostParams::default(), object).await.expect("the object is taken")
     }
 
     pub(crate) async fn provisioned(&self, name: &str) -> InMemoryCluster {

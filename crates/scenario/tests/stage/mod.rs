@@ -3,7 +3,6 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
@@ -122,22 +121,6 @@ impl Stage {
     pub(crate) async fn machine(&self, cluster: &str, name: &str, phase: &str) {
         self.api.create(&objects::worker(cluster, name)).await;
         self.api.patch_status::<nephele_api::core::Machine>(name, &json!({ "phase": phase })).await;
-    }
-
-    /// Serves a kind of Cluster API.
-    pub(crate) async fn define(&self, group: &str, kind: &str, plural: &str) {
-        let definition: CustomResourceDefinition = serde_json::from_value(json!({
-            "metadata": { "name": format!("{plural}.{group}") },
-            "spec": {
-                "group": group, "scope": "Namespaced", "names": { "kind": kind, "plural": plural },
-                "versions": [{ "name": "v1beta2", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-                } }],
-            },
-        }))
-        .expect("a definition");
-        let api: Api<CustomResourceDefinition> = Api::all(self.api.client());
-        api.create(&PostParams::default(), &definition).await.expect("the definition is taken");
     }
 
     fn dynamic(&self, group: &str, kind: &str) -> Api<DynamicObject> {
