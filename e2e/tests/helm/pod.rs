@@ -68,6 +68,17 @@ impl Pod {
         .with_context(|| format!("pod {}", self.name))
     }
 
+    /// Waits until it leads. It is ready before, like a standby replica.
+    pub(crate) async fn leads(&self, management: &Management) -> anyhow::Result<()> {
+        until("the manager to lead", LIMIT, async || {
+            let leases = management.list(kinds::LEASE, NAMESPACE, "").await?;
+            let holders: Vec<_> = leases.iter().map(|lease| &lease["spec"]["holderIdentity"]).collect();
+            let leads = holders.iter().any(|holder| **holder == self.name.as_str());
+            Ok(Look::when(leads, || format!("{holders:?}")))
+        })
+        .await
+    }
+
     /// The pod's readiness report.
     pub(crate) async fn readiness(&self) -> anyhow::Result<String> {
         self.http(HEALTH, "/readyz?verbose").await

@@ -47,6 +47,8 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     assert_eq!(volume.claim().await?, format!("{NAMESPACE}/nephele-state Bound"));
     let pod = Pod::other_than(&management, "").await?;
     Pod::is_restricted()?;
+    // The lease is created once, so only this pod asks for that.
+    pod.leads(&management).await?;
     let mut asked = permissions::asked(&pod.metrics().await?)?;
 
     let pod = missing_rule_is_told(&management, pod).await?;
