@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt as _};
+use nephele_kit::is_without_dry_run;
 
 use crate::error::RestoreError;
 use crate::kinds::{Kind, kind_of};
@@ -57,7 +58,7 @@ async fn ask(client: &Client, kinds: &[Kind], object: &DynamicObject) -> Result<
 fn is_passed(status: &Status) -> bool {
     status.reason == "AlreadyExists"
         || status.message.contains("exceeded quota")
-        || status.message.contains("does not support dry run")
+        || is_without_dry_run(status)
 }
 
 #[cfg(test)]

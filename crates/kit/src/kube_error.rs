@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kube::core::Status;
+
 use crate::outcome::Retry;
 use crate::request_guard::UnsafeRequest;
 
@@ -25,6 +27,13 @@ pub fn category(error: &kube::Error) -> &'static str {
         500..=599 => "api_server",
         _ => "api_other",
     }
+}
+
+/// Whether a dry run was refused because a webhook has side effects and does not say that a dry run has none. Then only the
+/// request itself will tell.
+#[must_use]
+pub fn is_without_dry_run(status: &Status) -> bool {
+    status.message.contains("does not support dry run")
 }
 
 /// When to try again after an error of the management API.

@@ -50,7 +50,7 @@ pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};
 pub use fence::{Fence, NotLeading};
 pub use filter::{WATCH_FILTER_LABEL, WatchFilter, watch_filter_label};
 pub use gone::Gone;
-pub use kube_error::{category as kube_category, retry as kube_retry};
+pub use kube_error::{category as kube_category, is_without_dry_run, retry as kube_retry};
 pub use lease::{Leadership, LeaseError, LeaseSettings, acquire};
 pub use listed::{Listed, Listing};
 pub use metrics::{Metrics, registered};

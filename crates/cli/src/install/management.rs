@@ -6,6 +6,7 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
+use nephele_kit::is_without_dry_run;
 use serde_json::Value;
 
 use super::objects::LABEL;
@@ -42,11 +43,6 @@ pub(crate) enum Owner {
     /// An earlier `nephele install`.
     Us,
     Others,
-}
-
-/// Whether a webhook with side effects could not be asked by a dry run: then the request itself will tell.
-pub(super) fn is_without_dry_run(message: &str) -> bool {
-    message.contains("does not support dry run")
 }
 
 /// The management cluster.
@@ -149,9 +145,7 @@ impl Management {
         let Some(api) = self.api(object).await? else { return Ok(()) };
         let params = PatchParams { dry_run: true, ..PatchParams::apply(FIELD_MANAGER).force() };
         match api.patch(name, &params, &Patch::Apply(object)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status.message) => {
-                Ok(())
-            }
+            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status) => Ok(()),
             Err(error) => Err(Problem::request(
                 &format!("apply {kind} {name}; nothing was changed"),
                 &format!("create and patch {kind}"),

@@ -12,12 +12,13 @@ use nephele_api::{
     finalizers::{HELD, Held},
     ipam,
 };
+use nephele_kit::is_without_dry_run;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     kept,
-    management::{Management, POOLS, is_without_dry_run},
+    management::{Management, POOLS},
     objects::{LABEL, Wanted, objects},
 };
 use crate::access::TargetArgs;
@@ -126,7 +127,7 @@ async fn rehearse(objects: &[(Api<DynamicObject>, Value)]) -> anyhow::Result<()>
     for (api, object) in objects {
         let params = DeleteParams { dry_run: true, ..DeleteParams::background() };
         match api.delete(name(object), &params).await {
-            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status.message) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status) => {}
             asked => drop(asked.with_context(|| {
                 format!("failed to delete {} {}; nothing was deleted", kind(object), name(object))
             })?),
