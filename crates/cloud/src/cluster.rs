@@ -25,7 +25,7 @@ use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::{MachineId, Stage};
+use crate::identity::{Stage, control_plane_node};
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
@@ -612,8 +612,10 @@ impl Cluster {
             names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
         }
         let keeper = &self.served.shared.keeper;
-        let is_there = |node: &str| state.machines.values().any(|machine| machine.spec.node_name() == node);
-        names.retain(|node| !is_there(node) && !keeper.may_have_node(&self.spec.id.namespace, node));
+        let there: BTreeSet<_> = state.machines.values().map(|machine| machine.spec.node_name()).collect();
+        names.retain(|node| {
+            !there.contains(node.as_str()) && !keeper.may_have_node(&self.spec.id.namespace, node)
+        });
         for name in names {
             tracing::info!(cluster = %self.spec.id, machine = name, "Removed the objects of a machine that is gone");
             self.remove_objects(&name);
@@ -623,9 +625,8 @@ impl Cluster {
     /// Removes the kept objects of a machine that is being deleted and never came back.
     pub(crate) fn remove_former_machine(&self, name: &str) {
         if self.came_back && !self.state.lock().machines.contains_key(name) {
-            let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
             // Its role is not known any more.
-            for node in [id.name.as_str(), &*id.control_plane_node()] {
+            for node in [name, &*control_plane_node(name)] {
                 self.remove_objects(node);
             }
         }
@@ -940,7 +941,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress, Role};
+    use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
     use crate::timed::Flap;

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{Content, PutBack};
 use crate::error::ClusterError;
-use crate::identity::{ClusterId, MachineId};
+use crate::identity::{ClusterId, MachineId, control_plane_node};
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::projection;
@@ -174,17 +174,14 @@ impl Keeper {
         }
     }
 
-    /// Whether a machine may exist: the machines were not listed yet, or it was among them.
+    /// Whether a machine with this Node may exist: the machines were not listed yet, or it was among them.
     pub(crate) fn may_have_node(&self, namespace: &str, node: &str) -> bool {
         let machines = self.machines.lock();
         let Some(there) = machines.as_ref() else { return true };
-        let is_its = |name: &String| {
-            let cluster = ClusterId { namespace: namespace.to_owned(), name: String::new() };
-            MachineId { cluster, name: name.clone() }.control_plane_node() == node
-        };
-        let mut of_namespace = there.range((namespace.to_owned(), String::new())..);
+        let of_namespace =
+            there.range((namespace.to_owned(), String::new())..).take_while(|(of, _)| of == namespace);
         there.contains(&(namespace.to_owned(), node.to_owned()))
-            || of_namespace.by_ref().take_while(|(of, _)| of == namespace).any(|(_, name)| is_its(name))
+            || of_namespace.into_iter().any(|(_, name)| control_plane_node(name) == node)
     }
 
     /// Writes all pending changes and closes the directory.

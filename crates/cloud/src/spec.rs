@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
-use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage};
+use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage, control_plane_node};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::user_data::{Kubeadm, KubeadmCluster};
 
@@ -285,7 +285,7 @@ impl MachineSpec {
     /// The name of its Node.
     pub(crate) fn node_name(&self) -> Cow<'_, str> {
         match self.role {
-            Role::ControlPlane => self.id.control_plane_node(),
+            Role::ControlPlane => control_plane_node(&self.id.name),
             Role::Worker => Cow::Borrowed(&self.id.name),
         }
     }
