@@ -5,106 +5,18 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_testkit::objects::{self, NAMESPACE};
+use nephele_testkit::{Damage, Owners};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::world::{World, is_ready};
-
-/// A kind that is damaged.
-pub(crate) trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-{
-}
-
-impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Serialize
-        + Send
-        + Sync
-{
-}
-
-/// What an object loses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damage {
-    status: bool,
-    finalizers: bool,
-    owners: Owners,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owners {
-    AsBefore,
-    OfAnotherVersion,
-    /// Until Cluster API sets them again.
-    Gone,
-}
-
-pub(crate) fn damages() -> Vec<Damage> {
-    let owners = [Owners::AsBefore, Owners::OfAnotherVersion, Owners::Gone];
-    let all = owners.into_iter().flat_map(|owners| {
-        [false, true]
-            .into_iter()
-            .flat_map(move |status| [false, true].map(|finalizers| Damage { status, finalizers, owners }))
-    });
-    all.skip(1).collect()
-}
-
-impl Damage {
-    pub(crate) async fn inflict<K: Kind>(self, api: &Api<K>, name: &str) {
-        let found = api.get(name).await.expect("it is there");
-        let mut metadata = json!({});
-        if self.finalizers {
-            metadata["finalizers"] = Value::Null;
-        }
-        match self.owners {
-            Owners::AsBefore => {}
-            Owners::OfAnotherVersion => {
-                let mut owners = found.owner_references().to_vec();
-                for owner in &mut owners {
-                    let (group, _) = owner.api_version.split_once('/').expect("a group");
-                    owner.api_version = format!("{group}/v1alpha4");
-                    owner.controller = None;
-                }
-                metadata["ownerReferences"] = json!(owners);
-            }
-            Owners::Gone => metadata["ownerReferences"] = Value::Null,
-        }
-        let params = PatchParams::default();
-        if self.status {
-            let none = json!({ "status": null });
-            api.patch_status(name, &params, &Patch::Merge(&none)).await.expect("it is taken");
-        }
-        let patch = json!({ "metadata": metadata });
-        api.patch(name, &params, &Patch::Merge(&patch)).await.expect("it is taken");
-    }
-
-    /// As Cluster API does.
-    pub(crate) async fn own_again<K: Kind>(self, api: &Api<K>, before: &K) {
-        if self.owners == Owners::Gone {
-            let patch = json!({ "metadata": { "ownerReferences": before.owner_references() } });
-            api.patch(&before.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
-                .await
-                .expect("it is taken");
-        }
-    }
-}
 
 const MACHINES: [&str; 2] = ["cp", "w"];
 
@@ -192,7 +104,7 @@ async fn machines(world: &World) -> Vec<InMemoryMachine> {
 async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
     let mut world = inhabited(19_500).await;
     let before = recovered(&world).await;
-    for damage in damages() {
+    for damage in Damage::all() {
         let (cluster, owned) = (world.api.get::<InMemoryCluster>("demo").await, machines(&world).await);
         damage_all(&world, damage).await;
         act().await;
@@ -268,14 +180,14 @@ pub(crate) async fn act() {
 }
 
 /// Removes an object without its provider.
-async fn erase<K: Kind>(api: &Api<K>, name: &str) {
+async fn erase<K: Resource + Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str) {
     let none = json!({ "metadata": { "finalizers": null } });
     api.patch(name, &PatchParams::default(), &Patch::Merge(&none)).await.expect("it is taken");
     api.delete(name, &DeleteParams::default()).await.expect("it is there");
 }
 
 /// An object as a backup has it.
-fn of_backup<K: Kind>(object: &K, keeps_owners: bool) -> K {
+fn of_backup<K: Serialize + DeserializeOwned>(object: &K, keeps_owners: bool) -> K {
     let mut value = serde_json::to_value(object).expect("an object");
     value.as_object_mut().expect("fields").remove("status");
     let metadata = value["metadata"].as_object_mut().expect("fields");
@@ -292,7 +204,7 @@ async fn everything_goes_in_whatever_order_it_is_deleted_and_damaged() {
     const KINDS: [&str; 4] = ["Cluster", "InMemoryCluster", "Machine", "InMemoryMachine"];
     for round in 0..8_usize {
         let world = inhabited(19_700).await;
-        let damage = damages()[round * 3 % 11];
+        let damage = Damage::all().nth(round * 3 % 11).expect("there are eleven");
         let mut order = KINDS;
         order.rotate_left(round % KINDS.len());
         if round >= KINDS.len() {
@@ -323,7 +235,10 @@ async fn everything_goes_in_whatever_order_it_is_deleted_and_damaged() {
     }
 }
 
-async fn delete<K: Kind>(world: &World, names: &[&str]) {
+async fn delete<K>(world: &World, names: &[&str])
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
     for name in names {
         // One whose finalizers are gone may be gone, too.
         let _ = world.api.api::<K>().delete(name, &DeleteParams::default()).await;

@@ -17,11 +17,12 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, VERSIO
 use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_api::{core, finalizers, infrastructure, labels};
+use nephele_testkit::Damage;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::damage::{act, damages};
+use crate::damage::act;
 use crate::world;
 use crate::world::{World, is_ready};
 
@@ -468,7 +469,7 @@ async fn damaged_machines_of_a_pool_and_the_pool_are_what_they_were() {
     };
     let (machines, pools) = (world.api.api::<InMemoryMachine>(), world.api.api::<InMemoryMachinePool>());
     let expected = names(&world).await;
-    for damage in damages() {
+    for damage in Damage::all() {
         let owned = pools.get("pool").await.expect("it is there");
         for name in &expected {
             damage.inflict(&machines, name).await;

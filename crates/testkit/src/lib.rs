@@ -12,9 +12,11 @@
 
 #![expect(clippy::missing_panics_doc, reason = "everything here panics when the test has gone wrong")]
 
+mod damage;
 mod hostile_names;
 mod management;
 pub mod objects;
 
+pub use damage::{Damage, Owners};
 pub use hostile_names::{CUT, hostile_texts, texts_of, with_text};
 pub use management::{Clock, ManagementApi, Write};

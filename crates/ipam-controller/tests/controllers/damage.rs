@@ -6,85 +6,27 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::ipam::{PoolKind, finalizers};
-use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{Damage, ManagementApi};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{World, settings, spec};
 
 const CLAIMS: [&str; 2] = ["a", "b"];
 
-/// What objects lose: their status, their finalizers, and what happens to their owners.
-#[derive(Clone, Copy, Debug)]
-struct Damage {
-    status: bool,
-    finalizers: bool,
-    owners: Owners,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Owners {
-    AsBefore,
-    OfAnotherVersion,
-    Gone,
-}
-
-fn damages() -> Vec<Damage> {
-    let owners = [Owners::AsBefore, Owners::OfAnotherVersion, Owners::Gone];
-    let all = owners.into_iter().flat_map(|owners| {
-        [false, true]
-            .into_iter()
-            .flat_map(move |status| [false, true].map(|finalizers| Damage { status, finalizers, owners }))
-    });
-    all.skip(1).collect()
-}
-
-impl Damage {
-    async fn inflict<K>(self, api: &ManagementApi, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        let (api, params) = (api.api::<K>(), PatchParams::default());
-        let found = api.get(name).await.expect("it is there");
-        let mut metadata = json!({});
-        if self.finalizers {
-            metadata["finalizers"] = Value::Null;
-        }
-        match self.owners {
-            Owners::AsBefore => {}
-            Owners::OfAnotherVersion => {
-                let mut owners = found.owner_references().to_vec();
-                for owner in &mut owners {
-                    let (group, _) = owner.api_version.split_once('/').expect("a group");
-                    owner.api_version = format!("{group}/v1alpha1");
-                }
-                metadata["ownerReferences"] = json!(owners);
-            }
-            Owners::Gone => metadata["ownerReferences"] = Value::Null,
-        }
-        if self.status {
-            let none = Patch::Merge(json!({ "status": null }));
-            // An IPAddress has no status.
-            let _ = api.patch_status(name, &params, &none).await;
-        }
-        let patch = json!({ "metadata": metadata });
-        api.patch(name, &params, &Patch::Merge(&patch)).await.expect("it is taken");
+async fn inflict_on_all(damage: Damage, api: &ManagementApi) {
+    for name in CLAIMS {
+        damage.inflict(&api.api::<IPAddressClaim>(), name).await;
+        damage.inflict(&api.api::<IPAddress>(), name).await;
     }
-
-    async fn inflict_all(self, api: &ManagementApi) {
-        for name in CLAIMS {
-            self.inflict::<IPAddressClaim>(api, name).await;
-            self.inflict::<IPAddress>(api, name).await;
-        }
-        self.inflict::<InClusterIPPool>(api, "pool").await;
-    }
+    damage.inflict(&api.api::<InClusterIPPool>(), "pool").await;
 }
 
 /// Lets the controllers act. Simulated time passes only when they have nothing to do.
@@ -133,12 +75,12 @@ async fn recovered(world: &World) -> BTreeMap<String, String> {
 async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
     let mut world = served().await;
     let before = recovered(&world).await;
-    for damage in damages() {
-        damage.inflict_all(&world.api).await;
+    for damage in Damage::all() {
+        inflict_on_all(damage, &world.api).await;
         act().await;
         assert_eq!(recovered(&world).await, before, "{damage:?} while it runs");
         let api = world.stop().await;
-        damage.inflict_all(&api).await;
+        inflict_on_all(damage, &api).await;
         world = World::over(api, settings());
         act().await;
         assert_eq!(recovered(&world).await, before, "{damage:?} over a restart");
@@ -216,9 +158,9 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_goes_in_whatever_order_it_is_deleted_and_damaged() {
-    for (round, damage) in damages().into_iter().enumerate() {
+    for (round, damage) in Damage::all().enumerate() {
         let world = served().await;
-        damage.inflict_all(&world.api).await;
+        inflict_on_all(damage, &world.api).await;
         let mut order = ["pool", "claims", "addresses"];
         order.rotate_left(round % 3);
         let params = DeleteParams::default();
