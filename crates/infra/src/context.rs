@@ -14,7 +14,7 @@ use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InM
 use nephele_api::labels;
 use nephele_cloud::{CallError, Changed, Cloud, CloudError, ClusterId, Hardware, Model};
 use nephele_kit::{Cache, Clock, Events, owner_cluster};
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
@@ -29,6 +29,10 @@ use crate::secret::AuthoritySecret;
 /// How many clusters are queued for a slow listener before it has to reconcile all machines: as many as the clusters
 /// that one manager is designed for.
 const WOKEN_MAX: usize = 1024;
+
+/// How many machines read their bootstrap data at a time. The Secret of one takes at most 4 MiB with the response that it comes
+/// in, and what is parsed of it 8 MiB: 48 MiB for all.
+pub(crate) const BOOTS_MAX: usize = 4;
 
 /// Shared by all reconcilers.
 pub(crate) struct Context {
@@ -52,6 +56,8 @@ pub(crate) struct Context {
     pub(crate) faults: Faults,
     /// The hooks before a machine is created and after it is deleted.
     pub(crate) hooks: Arc<dyn MachineHooks>,
+    /// The turns of machines whose bootstrap data are read.
+    pub(crate) boots: Semaphore,
     /// Whether to create a new cluster's credentials before its control plane provider does.
     pub(crate) prepare_credentials: bool,
 }

@@ -21,14 +21,15 @@ use nephele_kit::{
     Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped, when_woken,
 };
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::Ledger;
 use crate::catalogs::{Catalogs, SeenClouds};
 use crate::claims::{ClaimCache, Claimant, claimant};
 use crate::context::{
-    Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
-    labelled_cluster,
+    BOOTS_MAX, Context, Woken, cluster_of, infrastructure_of_cluster, infrastructure_of_machine,
+    infrastructure_of_pool, labelled_cluster,
 };
 use crate::fault::{self, Faults};
 use crate::hooks::MachineHooks;
@@ -176,6 +177,7 @@ pub fn run(
             catalogs: Catalogs::default(),
             faults: Faults::new(faults, filter.clone()),
             hooks,
+            boots: Semaphore::new(BOOTS_MAX),
             prepare_credentials,
         });
 

@@ -24,6 +24,6 @@ mod watch;
 mod write;
 
 pub(crate) use body::check_types;
-pub use request::RequestInfo;
+pub use request::{RequestInfo, percent_decode};
 pub use server::{ApiServer, Authentication, PortForward, RequestObserver, Settings, UserInfo, Version};
 pub(crate) use status::ApiError;

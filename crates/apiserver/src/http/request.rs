@@ -110,7 +110,8 @@ fn plain_verb(method: &Method) -> &'static str {
 }
 
 /// Decodes `%xx`. None if an escape is invalid or the bytes are not UTF-8.
-pub(crate) fn percent_decode(text: &str) -> Option<String> {
+#[must_use]
+pub fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

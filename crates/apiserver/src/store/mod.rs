@@ -43,6 +43,7 @@ pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
 pub(crate) use prepare::{MANAGED_FIELDS, time};
+pub use validate::is_label;
 pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 

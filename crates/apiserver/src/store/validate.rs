@@ -227,6 +227,12 @@ pub(super) fn is_dns_subdomain(name: &str) -> bool {
         })
 }
 
+/// Whether this is the key and value of a label (apimachinery, `IsQualifiedName` and `IsValidLabelValue`).
+#[must_use]
+pub fn is_label(key: &str, value: &str) -> bool {
+    is_qualified(key) && is_label_value(value)
+}
+
 /// Whether a text is `[prefix/]name`, the form of label keys, annotation keys and finalizers.
 fn is_qualified(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nephele_apiserver::is_label;
 use serde_json::Value;
 
 use super::BOUNDS;
@@ -191,29 +192,6 @@ fn labels(text: &str) -> BTreeMap<String, String> {
     let pairs = pairs.map(|(key, value)| (key.trim(), value.trim()));
     let taken = pairs.filter(|(key, value)| is_label(key, value) && is_taken(key)).take(LIST_MAX);
     taken.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-}
-
-/// Whether it is a label (apimachinery, `IsQualifiedName` and `IsValidLabelValue`).
-fn is_label(key: &str, value: &str) -> bool {
-    let is_name = |text: &str| {
-        let is_end = |end: Option<char>| end.is_some_and(|c| c.is_ascii_alphanumeric());
-        text.len() <= 63
-            && is_end(text.chars().next())
-            && is_end(text.chars().next_back())
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    };
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    };
-    let is_prefix = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_part);
-    let is_key = match key.split_once('/') {
-        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
-        None => is_name(key),
-    };
-    is_key && (value.is_empty() || is_name(value))
 }
 
 /// Whether a kubelet registers with a label of this name (`kubelet/pkg/apis/well_known_labels.go`, `IsKubeletLabel`).

@@ -6,6 +6,8 @@ mod kubeadm;
 mod tests;
 
 use base64::Engine as _;
+use nephele_apiserver::percent_decode;
+use nephele_budget::{Parse, parsed_size};
 use nephele_poll_time::apart;
 use nephele_yaml::{Bounds, Dialect};
 use serde_json::Value;
@@ -17,7 +19,7 @@ const MAX: usize = 1024 * 1024;
 /// What is read on the thread of the caller. A usual document has less than half of it.
 const AT_ONCE_MAX: usize = 64 * 1024;
 
-/// The bounds of all YAML here.
+/// The bounds of all YAML here, and the memory of JSON.
 pub(crate) const BOUNDS: Bounds = Bounds { text: MAX, memory: 8 * MAX, depth: 64, dialect: Dialect::Go };
 
 /// Where bootstrap providers put the configuration of kubeadm (cluster-api, `bootstrap/kubeadm/pkg/cloudinit` and
@@ -26,7 +28,7 @@ const CONFIGURATIONS: [&str; 3] =
     ["/run/kubeadm/kubeadm.yaml", "/run/kubeadm/kubeadm-join-config.yaml", "/etc/kubeadm.yml"];
 
 /// The kubeadm configuration in user data: a cloud-config, or Ignition as JSON. `None` when there is none, or when it is in a
-/// form that is not known or longer than 1 MiB.
+/// form that is not known, longer than 1 MiB or larger than 8 MiB when parsed. The caller bounds how many are read at a time.
 pub async fn read_user_data(data: Vec<u8>) -> Option<Kubeadm> {
     if data.len() > MAX {
         return None;
@@ -59,6 +61,9 @@ fn of_cloud_config(text: &str) -> Option<String> {
 
 /// The configuration in an Ignition configuration, whose files are URLs of the scheme `data` (RFC 2397).
 fn of_ignition(text: &str) -> Option<String> {
+    if parsed_size(text.as_bytes(), Parse::Values) > BOUNDS.memory {
+        return None;
+    }
     let value: Value = serde_json::from_str(text).ok()?;
     let file = value["storage"]["files"].as_array()?.iter().find(|file| is_configuration(file))?;
     let contents = &file["contents"];
@@ -66,26 +71,11 @@ fn of_ignition(text: &str) -> Option<String> {
         return None;
     }
     let (kind, data) = contents["source"].as_str()?.strip_prefix("data:")?.split_once(',')?;
-    let text = unescape(data)?;
+    let text = percent_decode(data)?;
     if kind.ends_with(";base64") { decode(&text) } else { Some(text) }
 }
 
 fn decode(text: &str) -> Option<String> {
     let packed: String = text.split_ascii_whitespace().collect();
     String::from_utf8(base64::engine::general_purpose::STANDARD.decode(packed).ok()?).ok()
-}
-
-/// Text with `%xx` for bytes.
-fn unescape(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || u8::try_from(char::from(rest.next()?).to_digit(16)?).ok();
-        bytes.push((digit()? << 4) | digit()?);
-    }
-    String::from_utf8(bytes).ok()
 }

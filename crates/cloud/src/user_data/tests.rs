@@ -170,10 +170,24 @@ fn what_is_kept_is_bounded() {
 }
 
 #[test]
+fn ignition_that_takes_too_much_memory_is_not_parsed() {
+    let contents = json!({ "source": format!("data:,{}", INIT.replace('\n', "%0A")) });
+    let ignition = |filled: usize| {
+        let file = json!({ "path": "/etc/kubeadm.yml", "contents": contents });
+        let filling = vec![json!({ "": 0 }); filled];
+        json!({ "storage": { "files": [file] }, "filling": filling }).to_string()
+    };
+    let (usual, dense) = (ignition(100), ignition(100_000));
+    assert!(dense.len() < MAX);
+    let is_parsed = |text: &str| of_ignition(text).is_some();
+    assert_eq!((is_parsed(&usual), is_parsed(&dense)), (true, false));
+}
+
+#[test]
 fn no_user_data_take_longer_than_their_length_allows() {
     nephele_growth::assert_linear("user data", 32 * 1024, &["", INIT, "{\"storage\":{\"files\":["], |text| {
         let _ = read(text.as_bytes());
-        let _ = unescape(text);
+        let _ = percent_decode(text);
     });
 }
 

@@ -203,7 +203,7 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
         cloud: observed.catalog.clone(),
         hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
-        kubeadm: observed.kubeadm.as_deref().map(bootstrap::to_api),
+        kubeadm: observed.kubeadm.as_deref().cloned().map(bootstrap::to_api),
         draw_key: ordinal.map(|ordinal| DrawKey { set: set.clone(), ordinal: i64::from(ordinal) }),
         reached: known_reached.filter(|known| known.keys().eq(reached.keys())).unwrap_or(reached),
     }

@@ -5,11 +5,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
 use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::kubeadm::{self, KubeadmCluster};
+use nephele_api::infrastructure::v1beta2::kubeadm;
 use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
 use nephele_api::labels;
 use nephele_api::names::is_dns_subdomain;
-use nephele_cloud::{Kubeadm, MachineSpec, Taint};
+use nephele_cloud::{Kubeadm, MachineSpec};
 use nephele_kit::owner_machine;
 
 use super::{Error, validate};
@@ -34,6 +34,7 @@ pub(super) async fn read(
     if !is_dns_subdomain(&name) {
         return Ok(None);
     }
+    let _turn = context.boots.acquire().await.expect("it is never closed");
     let secrets = Api::<Secret>::namespaced(context.client.clone(), &namespace);
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(|source| Error::Read { kind: "Secret", name, source })?;
@@ -55,68 +56,49 @@ fn data_secret(machine: &Machine, context: &Context) -> Option<String> {
     pool.data_secret_name().map(str::to_owned)
 }
 
-/// The record of it in the origin.
-pub(super) fn to_api(known: &Kubeadm) -> kubeadm::Kubeadm {
-    let taint = |Taint { key, value, effect }| kubeadm::Taint { key, value, effect };
-    let cluster = |cluster| {
-        let nephele_cloud::KubeadmCluster {
-            image_repository,
-            dns_image_repository,
-            dns_image_tag,
-            etcd_image_repository,
-            etcd_image_tag,
-            external_etcd,
-            skips_proxy,
-            skips_dns,
-        } = cluster;
-        KubeadmCluster {
-            image_repository,
-            dns_image_repository,
-            dns_image_tag,
-            etcd_image_repository,
-            etcd_image_tag,
-            external_etcd,
-            skips_proxy,
-            skips_dns,
+/// A conversion between what the cloud and what the origin knows: the same fields in types of two crates.
+macro_rules! conversion {
+    ($(#[$doc:meta])* $name:ident: $from:ident => $to:ident) => {
+        $(#[$doc])*
+        pub(super) fn $name(known: $from::Kubeadm) -> $to::Kubeadm {
+            let taint = |$from::Taint { key, value, effect }| $to::Taint { key, value, effect };
+            let cluster = |cluster| {
+                let $from::KubeadmCluster {
+                    image_repository,
+                    dns_image_repository,
+                    dns_image_tag,
+                    etcd_image_repository,
+                    etcd_image_tag,
+                    external_etcd,
+                    skips_proxy,
+                    skips_dns,
+                } = cluster;
+                $to::KubeadmCluster {
+                    image_repository,
+                    dns_image_repository,
+                    dns_image_tag,
+                    etcd_image_repository,
+                    etcd_image_tag,
+                    external_etcd,
+                    skips_proxy,
+                    skips_dns,
+                }
+            };
+            let $from::Kubeadm { node_labels, taints, cluster: of_cluster } = known;
+            $to::Kubeadm {
+                node_labels,
+                taints: taints.map(|taints| taints.into_iter().map(taint).collect()),
+                cluster: of_cluster.map(cluster),
+            }
         }
     };
-    let Kubeadm { node_labels, taints, cluster: of_cluster } = known.clone();
-    kubeadm::Kubeadm {
-        node_labels,
-        taints: taints.map(|taints| taints.into_iter().map(taint).collect()),
-        cluster: of_cluster.map(cluster),
-    }
 }
 
-/// What the origin records.
-pub(super) fn from_api(recorded: kubeadm::Kubeadm) -> Kubeadm {
-    let taint = |kubeadm::Taint { key, value, effect }| Taint { key, value, effect };
-    let cluster = |cluster| {
-        let KubeadmCluster {
-            image_repository,
-            dns_image_repository,
-            dns_image_tag,
-            etcd_image_repository,
-            etcd_image_tag,
-            external_etcd,
-            skips_proxy,
-            skips_dns,
-        } = cluster;
-        nephele_cloud::KubeadmCluster {
-            image_repository,
-            dns_image_repository,
-            dns_image_tag,
-            etcd_image_repository,
-            etcd_image_tag,
-            external_etcd,
-            skips_proxy,
-            skips_dns,
-        }
-    };
-    let kubeadm::Kubeadm { node_labels, taints, cluster: of_cluster } = recorded;
-    Kubeadm {
-        node_labels,
-        taints: taints.map(|taints| taints.into_iter().map(taint).collect()),
-        cluster: of_cluster.map(cluster),
-    }
-}
+conversion!(
+    /// The record of it in the origin.
+    to_api: nephele_cloud => kubeadm
+);
+conversion!(
+    /// What the origin records.
+    from_api: kubeadm => nephele_cloud
+);
