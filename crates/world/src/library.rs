@@ -1,5 +1,4 @@
-//! The scenarios of `config/scenarios` that need MachineDeployments, health checks or conditions of the stand-in. Those that
-//! need only Machines are left out: each takes a second.
+//! The scenarios of `config/scenarios` that run where the stand-in plays Cluster API.
 
 use std::time::Duration;
 
@@ -47,11 +46,15 @@ pub fn library() -> Result<(), String> {
     let plain = Needs::default();
     let scenarios = library! {
         "address-exhaustion": Needs { scalable: Some(1), pool: true, ..plain },
+        "api-server-errors": plain,
+        "api-server-flapping": plain,
         "bootstrap-failure": plain,
         "health-check-storm": plain,
         "leak": Needs { scalable: Some(2), ..plain },
         "load-balancer-outage": plain,
+        "quota": plain,
         "silent-machine": plain,
+        "slow-cloud": plain,
         "throttled-upgrade": plain,
         "zone-loss": Needs { zones: true, ..plain },
         "zones-in-turn": Needs { zones: true, scalable: Some(1), ..plain },
