@@ -155,7 +155,7 @@ fn watching<K: Resource<DynamicType = ()>>(
     controller.watches_with(api, resource, watcher::Config::default(), move |object| cluster(&object))
 }
 
-/// The Cluster that a MachineHealthCheck is about. Its label is missing at first.
+/// The Cluster whose Machines a MachineHealthCheck checks. Its label is missing at first.
 fn checked_cluster(check: &DynamicObject) -> Option<ObjectRef<Cluster>> {
     let name = check.data.pointer("/spec/clusterName")?.as_str()?;
     Some(ObjectRef::new(name).within(check.metadata.namespace.as_deref()?))

@@ -84,7 +84,7 @@ pub(crate) struct MachineHealthCheckStatus {
     pub(crate) current_healthy: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) remediations_allowed: Option<i32>,
-    /// The names of the Machines that it is about.
+    /// The names of the Machines that it checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) targets: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
