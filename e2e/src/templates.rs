@@ -89,8 +89,10 @@ fn fill(template: &str, namespace: &str, name: &str, shape: Shape) -> String {
     expand(template, value)
 }
 
-/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default is kept.
-fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
+/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default is kept, and any other
+/// `$`, such as that of a pattern.
+#[must_use]
+pub fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("${") {

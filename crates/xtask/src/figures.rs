@@ -159,6 +159,7 @@ impl Peers {
 
     fn clusters_in_short(&self) -> anyhow::Result<String> {
         let [ours, theirs] = &self.clusters;
+        let together = format!("{} clusters at once are available after, s", ours.number);
         let rows = [
             ("memory per cluster, MiB", 2, ours.mib_per_cluster, theirs.mib_per_cluster),
             (
@@ -168,15 +169,16 @@ impl Peers {
                 theirs.cpu_seconds_per_cluster,
             ),
             ("one cluster is available after, s", 0, ours.seconds_alone, theirs.seconds_alone),
-            ("20 clusters are available after, s", 0, ours.seconds_together, theirs.seconds_together),
+            (together.as_str(), 0, ours.seconds_together, theirs.seconds_together),
         ];
         table("Cluster API's in-memory provider", &rows)
     }
 
     fn claims_in_short(&self) -> anyhow::Result<String> {
         let [ours, theirs] = &self.claims;
+        let bound = format!("claims bound per second, {} in one pool", ours.number);
         let rows = [
-            ("claims bound per second, 2,000 in one pool", 0, ours.bound_per_second, theirs.bound_per_second),
+            (bound.as_str(), 0, ours.bound_per_second, theirs.bound_per_second),
             ("claims released per second", 0, ours.released_per_second, theirs.released_per_second),
             (
                 "CPU of the manager for each claim bound, ms",

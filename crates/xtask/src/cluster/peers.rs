@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nephele_e2e::templates;
+
 use super::{
     Cluster,
     images::{Image, name_of_tool},
@@ -10,7 +12,7 @@ use super::{
     repository::{Lease, for_tests},
     tools::Peer,
 };
-use crate::{components, release};
+use crate::release;
 
 const AVAILABLE_LIMIT: Duration = Duration::from_secs(180);
 
@@ -51,7 +53,7 @@ pub(crate) fn beside<T>(
     // All feature gates that its components have are on for Cluster API, too.
     let gates = |name: &str| (name == "CLUSTER_TOPOLOGY").then(|| "true".to_owned());
     let image = name_of_tool(peer.program());
-    let components = components::with_variables(&for_tests(&shipped, &image, peer.lease()), &gates)?;
+    let components = templates::expand(&for_tests(&shipped, &image, peer.lease()), gates);
     kubectl.apply(&components)?;
     kubectl.wait_for_deployments(Some(peer.namespace()), AVAILABLE_LIMIT)?;
     let result = work(cluster);

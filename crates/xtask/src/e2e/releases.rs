@@ -54,5 +54,5 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
 
 /// The name of a test as a sentence.
 fn sentence(test: &str) -> String {
-    test.rsplit("::").next().unwrap_or(test).replace('_', " ")
+    test.rsplit("::").next().unwrap_or(test).replace('_', " ").replace("cluster api", "Cluster API")
 }
