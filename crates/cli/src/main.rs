@@ -28,6 +28,7 @@ mod kinds;
 mod label;
 mod load;
 mod logging;
+mod loopback;
 mod manager;
 mod manifests;
 mod output;

@@ -4,7 +4,7 @@
 //!  kubectl ──▶ 127.0.0.1:port ──▶ management API server ──▶ kubelet ──▶ pod:port   (WebSocket, v4.channel.k8s.io)
 //! ```
 
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::plan::Backend;
 use crate::exit::Problem;
+use crate::loopback::loopback;
 use crate::provider::{ManagerPod, Managers};
 
 /// Connections to all clusters. Each needs two sockets and each listener one, so that 256 connections to 400 clusters
@@ -50,7 +51,7 @@ pub(super) struct Forwarder {
 
 /// An open port. Its connections end when it is dropped.
 pub(super) struct Forward {
-    pub(super) port: u16,
+    pub(super) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
@@ -72,13 +73,14 @@ impl Forwarder {
         backend: Backend,
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> std::io::Result<Forward> {
-        let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let host = loopback();
+        let bind = |port| TcpListener::bind((host, port));
         let listener = match bind(backend.port).await {
             Ok(listener) => listener,
             Err(_) => bind(0).await.map_err(explained)?,
         };
-        let port = listener.local_addr()?.port();
-        Ok(Forward { port, task: tokio::spawn(self.clone().accept(listener, backend, Arc::new(tell))) })
+        let address = listener.local_addr()?;
+        Ok(Forward { address, task: tokio::spawn(self.clone().accept(listener, backend, Arc::new(tell))) })
     }
 
     /// Opens a stream and closes it again, to find a missing permission before the first connection.

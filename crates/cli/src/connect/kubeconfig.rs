@@ -3,6 +3,8 @@
 //! The user's file is handled as YAML values, so whatever else it contains stays. Each of our clusters has an extension, which
 //! tells our entries from those of other programs.
 
+use std::net::SocketAddr;
+
 use serde_yaml_ng::{Mapping, Value};
 
 use crate::published::{Published, PublishedError};
@@ -37,11 +39,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a cluster with this kubeconfig, reached through a port of this machine.
-    pub(super) fn new(kubeconfig: &str, name: &str, port: u16) -> Result<Self, KubeconfigError> {
+    /// The entry of a cluster with this kubeconfig, reached at an address of this machine.
+    pub(super) fn new(kubeconfig: &str, name: &str, address: SocketAddr) -> Result<Self, KubeconfigError> {
         let published = Published::read(kubeconfig).map_err(KubeconfigError::Published)?;
         // The certificates of workload clusters are valid for this address.
-        let server = format!("https://127.0.0.1:{port}");
+        let server = format!("https://{address}");
         let mut cluster = mapping([("server", server.as_str().into())]);
         if let Some(authority) = published.authority {
             cluster.insert("certificate-authority-data".into(), authority.into());

@@ -1,6 +1,7 @@
 //! What the command prints. Results go to the standard output, problems to the standard error.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use super::plan::{ClusterId, Waiting};
@@ -19,9 +20,9 @@ pub(super) fn explanation(waiting: Waiting) -> &'static str {
 }
 
 /// The line about a cluster that can be reached.
-pub(super) fn line(id: &ClusterId, port: u16, arguments: &[String]) -> String {
+pub(super) fn line(id: &ClusterId, address: SocketAddr, arguments: &[String]) -> String {
     let arguments: Vec<_> = arguments.iter().map(|argument| quoted(argument)).collect();
-    format!("{id}: https://127.0.0.1:{port}  kubectl {} get nodes", arguments.join(" "))
+    format!("{id}: https://{address}  kubectl {} get nodes", arguments.join(" "))
 }
 
 /// The argument as a shell takes it.
@@ -59,7 +60,7 @@ mod tests {
         let id = ClusterId::parse("demo", "default");
         let arguments = ["--kubeconfig".to_owned(), "my files/it's".to_owned()];
         assert_eq!(
-            line(&id, 20_001, &arguments),
+            line(&id, ([127, 0, 0, 1], 20_001).into(), &arguments),
             r"default/demo: https://127.0.0.1:20001  kubectl --kubeconfig 'my files/it'\''s' get nodes"
         );
     }

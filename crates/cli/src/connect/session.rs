@@ -123,7 +123,7 @@ impl Session {
         let forward = match self.forwarder.open(backend.clone(), teller(id.clone())).await {
             Ok(forward) => forward,
             Err(error) => {
-                eprintln!("{id}: failed to listen on 127.0.0.1, trying again: {error}");
+                eprintln!("{id}: failed to listen, trying again: {error}");
                 return Ok(());
             }
         };
@@ -150,14 +150,14 @@ impl Session {
                 Ok(None) => forwarded.read_next = now + REFRESH,
                 Ok(Some(arguments)) => {
                     forwarded.read_next = now + REFRESH;
-                    say(&line(&id, forwarded.forward.port, &arguments));
+                    say(&line(&id, forwarded.forward.address, &arguments));
                 }
                 Err(reason) => {
                     forwarded.read_next = now + RETRY;
                     if forwarded.missing.as_ref() != Some(&reason) {
                         eprintln!(
-                            "{id}: on https://127.0.0.1:{}, without kubeconfig: {reason}",
-                            forwarded.forward.port
+                            "{id}: on https://{}, without kubeconfig: {reason}",
+                            forwarded.forward.address
                         );
                         forwarded.missing = Some(reason);
                     }
@@ -204,7 +204,7 @@ async fn write(
     forwarded: &mut Forwarded,
     text: Result<String, String>,
 ) -> Result<Option<Vec<String>>, String> {
-    let entry = Entry::new(&text?, &forwarded.current.label, forwarded.forward.port);
+    let entry = Entry::new(&text?, &forwarded.current.label, forwarded.forward.address);
     let entry = entry.map_err(|error| nephele_kit::chain(&error))?;
     if forwarded.entry.as_ref() == Some(&entry) {
         return Ok(None);

@@ -2,7 +2,7 @@
 //! within the process, and `kubectl` calls it over TLS.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+
+use crate::loopback::loopback;
 
 /// How many changes a watch may lag behind.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
@@ -67,11 +69,11 @@ impl Management {
     /// that of the cluster in the kubeconfig.
     pub(crate) fn start(name: &str, clock: &Clock, stop: CancellationToken) -> anyhow::Result<Self> {
         let server = server(name, clock)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listener = TcpListener::bind((loopback(), 0));
         let listener = listener.context("failed to listen for the management API")?;
         let address = listener.local_addr().context("failed to read the address of the management API")?;
         let url = format!("https://{address}");
-        let (tls, kubeconfig) = credentials(name, &url, clock)?;
+        let (tls, kubeconfig) = credentials(name, &url, address.ip(), clock)?;
         let (served, routes) = (server.clone(), Routes::default());
         let of_manager = Arc::clone(&routes);
         let session = move |peer: Peer<'_>| {
@@ -141,7 +143,12 @@ fn in_process(server: ApiServer) -> Client {
 }
 
 /// The server's TLS settings and its administrator's kubeconfig, both from an authority that is made for this process.
-fn credentials(name: &str, url: &str, clock: &Clock) -> anyhow::Result<(TlsAcceptor, String)> {
+fn credentials(
+    name: &str,
+    url: &str,
+    address: IpAddr,
+    clock: &Clock,
+) -> anyhow::Result<(TlsAcceptor, String)> {
     let now = clock();
     let (not_before, not_after) =
         (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24 * 30));
@@ -151,7 +158,7 @@ fn credentials(name: &str, url: &str, clock: &Clock) -> anyhow::Result<(TlsAccep
         common_name: common_name.to_owned(),
         organizations,
         dns_names: if server_auth { vec!["localhost".to_owned()] } else { Vec::new() },
-        ip_addresses: if server_auth { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { Vec::new() },
+        ip_addresses: if server_auth { vec![address] } else { Vec::new() },
         server_auth,
         client_auth: !server_auth,
         not_before,

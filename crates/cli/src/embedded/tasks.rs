@@ -16,6 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::loopback::loopback;
+
 /// How long all tasks may take to stop. The manager takes eight seconds at most.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -64,11 +66,12 @@ impl Tasks {
         settings: ManagerSettings,
     ) -> anyhow::Result<Router> {
         let ManagerSettings { port_range, journal, name, webhooks } = settings;
+        let address = loopback().to_string();
         let mut options = Options {
             diagnostics_address: String::new(),
             health_address: String::new(),
-            advertise_host: Some("127.0.0.1".to_owned()),
-            bind_address: "127.0.0.1".to_owned(),
+            advertise_host: Some(address.clone()),
+            bind_address: address.clone(),
             workload_ports: port_range.clone(),
             seed: name.to_owned(),
             journal: journal.display().to_string(),
@@ -76,7 +79,7 @@ impl Tasks {
             ..Options::default()
         };
         if let Some(webhooks) = webhooks {
-            "127.0.0.1".clone_into(&mut options.webhook_host);
+            options.webhook_host = address;
             options.webhook_port = webhooks.port;
             options.webhook_cert_dir = webhooks.folder.display().to_string();
             WebhookSettings::CERTIFICATE.clone_into(&mut options.webhook_cert_name);

@@ -4,7 +4,7 @@ const SECRET: &str = "{current-context: c, clusters: [{name: c, cluster: {server
     users: [{name: u, user: {token: t}}], contexts: [{name: c, context: {cluster: c, user: u}}]}";
 
 fn entry(name: &str) -> Entry {
-    Entry::new(SECRET, name, 20_000).expect("a kubeconfig")
+    Entry::new(SECRET, name, ([127, 0, 0, 1], 20_000).into()).expect("a kubeconfig")
 }
 
 fn mode(path: &Path) -> u32 {

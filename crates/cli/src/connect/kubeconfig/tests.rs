@@ -31,7 +31,7 @@ some-program:
 ";
 
 fn entry(name: &str, port: u16) -> Entry {
-    Entry::new(SECRET, name, port).expect("a kubeconfig")
+    Entry::new(SECRET, name, ([127, 0, 0, 1], port).into()).expect("a kubeconfig")
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn kubeconfig_of_a_cluster_leads_to_the_local_port() {
 fn what_could_harm_the_user_is_refused_by_name_and_the_rest_is_left_out() {
     let with = |place: &str, field: &str| SECRET.replace(place, &format!("{place} {field},"));
     let hostile = with("\"user\": {", r#""exec": {"command": "sh", "args": ["-c", "touch owned"]}"#);
-    let error = Entry::new(&hostile, "default-demo", 20_001).expect_err("refused");
+    let error = Entry::new(&hostile, "default-demo", ([127, 0, 0, 1], 20_001).into()).expect_err("refused");
     assert_eq!(
         nephele_kit::chain(&error),
         "failed to use the kubeconfig of its Secret: its user has exec, which a kubeconfig of a workload cluster must \
@@ -60,7 +60,7 @@ fn what_could_harm_the_user_is_refused_by_name_and_the_rest_is_left_out() {
     let harmless = with("\"user\": {", r#""as": "admin""#);
     let harmless = harmless.replace("\"cluster\": {", r#""cluster": {"proxy-url": "http://p","#);
     assert_eq!(
-        Entry::new(&harmless, "default-demo", 20_001).expect("a kubeconfig"),
+        Entry::new(&harmless, "default-demo", ([127, 0, 0, 1], 20_001).into()).expect("a kubeconfig"),
         entry("default-demo", 20_001)
     );
 }
@@ -119,5 +119,5 @@ fn empty_files_become_kubeconfigs_and_others_are_refused() {
     for text in ["[]", "clusters: 3", "{"] {
         assert!(entry("a-b", 1).merged_into(text).is_err(), "{text}");
     }
-    assert!(Entry::new("{}", "a-b", 1).is_err());
+    assert!(Entry::new("{}", "a-b", ([127, 0, 0, 1], 1).into()).is_err());
 }

@@ -1,6 +1,6 @@
 //! The webhooks of this process, for an API server on the same machine: it calls them by URL, on the loopback interface.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -17,6 +17,7 @@ use crate::embedded::{Folder, WebhookSettings};
 use crate::install::objects::{Wanted, objects};
 use crate::install::ready;
 use crate::kinds::Kinds;
+use crate::loopback::loopback;
 
 /// How long the certificate is valid: longer than any API server of a test.
 const VALID_FOR: SignedDuration = SignedDuration::from_hours(24 * 365);
@@ -27,6 +28,7 @@ const CONVERSION: &str = "/spec/conversion/webhook/clientConfig";
 
 /// The address and the authority of the webhooks.
 pub(crate) struct LocalWebhooks {
+    address: SocketAddr,
     settings: WebhookSettings,
     authority: ByteString,
     /// The configurations of an installation, with the URLs of this process. `nephele uninstall` knows them by their
@@ -39,8 +41,8 @@ impl LocalWebhooks {
     pub(super) fn prepare(folder: &Folder, now: Timestamp) -> anyhow::Result<Self> {
         // The manager listens on the port a moment later. Another process that takes it until then is an error at the
         // start, with a message.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to find a free port")?;
-        let port = listener.local_addr().context("failed to find a free port")?.port();
+        let listener = TcpListener::bind((loopback(), 0)).context("failed to find a free port")?;
+        let address = listener.local_addr().context("failed to find a free port")?;
         let (not_before, not_after) = (now - SignedDuration::from_mins(5), now + VALID_FOR);
         let authority =
             Authority::generate("nephele-webhooks", KeyAlgorithm::EcdsaP256, not_before, not_after)
@@ -49,7 +51,7 @@ impl LocalWebhooks {
             common_name: "nephele-webhooks".to_owned(),
             organizations: Vec::new(),
             dns_names: Vec::new(),
-            ip_addresses: vec![Ipv4Addr::LOCALHOST.into()],
+            ip_addresses: vec![address.ip()],
             server_auth: true,
             client_auth: false,
             not_before,
@@ -64,7 +66,8 @@ impl LocalWebhooks {
             object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"))
         });
         let mut webhooks = Self {
-            settings: WebhookSettings { port, folder: folder.root().to_owned() },
+            address,
+            settings: WebhookSettings { port: address.port(), folder: folder.root().to_owned() },
             authority: ByteString(authority.certificate_pem().into_bytes()),
             configurations: Vec::new(),
         };
@@ -100,7 +103,7 @@ impl LocalWebhooks {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("https://{}:{}{path}", Ipv4Addr::LOCALHOST, self.settings.port)
+        format!("https://{}{path}", self.address)
     }
 
     /// Fails when the API server calls the webhooks of an installed manager.
