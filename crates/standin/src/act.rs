@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
 use nephele_api::infrastructure;
 use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineSpec};
+use nephele_api::infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
 use nephele_kit::{PatchError, Precondition, patch};
 use serde::Serialize;
@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair};
 use crate::decide::Action;
-use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE};
+use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE, TEMPLATE_HASH_LABEL};
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, DeploymentPlan};
 use crate::surroundings::KeyPairs;
@@ -90,8 +90,9 @@ impl Actor<'_> {
                 let name = names::secret(&self.observed.name(), "kubeconfig");
                 self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
             }
-            Action::CreateMachine { name, deployment } => {
-                let Some(machine) = self.machine(&name, deployment.as_deref()) else { return Ok(()) };
+            Action::CreateMachine { name, failure_domain, deployment } => {
+                let machine = self.machine(&name, failure_domain, deployment.as_deref());
+                let Some(machine) = machine else { return Ok(()) };
                 self.create(&machine).await
             }
             Action::CreateInfrastructureMachine(name) => {
@@ -264,10 +265,19 @@ impl Actor<'_> {
     }
 
     /// A Machine of a MachineDeployment and its MachineSet, or without them of the control plane. None without its owner.
-    fn machine(&self, name: &str, deployment: Option<&(DeploymentPlan, String)>) -> Option<Machine> {
-        let owner = match deployment {
+    fn machine(
+        &self,
+        name: &str,
+        failure_domain: String,
+        deployment: Option<&(DeploymentPlan, String)>,
+    ) -> Option<Machine> {
+        let set = match deployment {
+            None => None,
+            Some((_, set)) => Some(self.observed.sets.iter().find(|other| other.name_any() == *set)?),
+        };
+        let owner = match set {
             None => owner(self.observed.control_plane.as_ref()?),
-            Some((_, set)) => owner(self.observed.sets.iter().find(|other| other.name_any() == *set)?),
+            Some(set) => owner(set),
         };
         let mut metadata = self.metadata(name, vec![owner.clone()]);
         let deployment = deployment.map(|(deployment, _)| deployment);
@@ -285,6 +295,9 @@ impl Actor<'_> {
                 (labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(), label_value(topology_name)),
             ]),
         }
+        let of_set = set.map(|set| &set.spec.template.metadata.labels);
+        let hash = of_set.and_then(|of_set| of_set.get_key_value(TEMPLATE_HASH_LABEL));
+        labels.extend(hash.map(|(name, value)| (name.clone(), value.clone())));
         labels.insert(labels::TOPOLOGY_OWNED.to_owned(), String::new());
         metadata.annotations = Some(given.annotations.clone()).filter(|given| !given.is_empty());
         metadata.finalizers = Some(vec![MACHINE_FINALIZER.to_owned()]);
@@ -294,9 +307,7 @@ impl Actor<'_> {
                 cluster_name: self.observed.name(),
                 version: self.plan.version.clone(),
                 infrastructure_ref: Some(reference("InMemoryMachine", name)),
-                failure_domain: deployment
-                    .map(|deployment| deployment.failure_domain.clone())
-                    .unwrap_or_default(),
+                failure_domain,
                 ..MachineSpec::default()
             },
             status: None,
@@ -320,7 +331,7 @@ impl Actor<'_> {
             )
         };
         let spec = InMemoryMachineSpec {
-            behaviour: Some(behaviour.clone()),
+            behaviour: Some(behaviour).filter(|given| **given != Behaviour::default()).cloned(),
             instance_type: instance_type.clone(),
             market: market.to_owned(),
             network: self.plan.machine_network(),

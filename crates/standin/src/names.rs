@@ -18,6 +18,9 @@ pub(crate) const CONTROL_PLANE_FINALIZER: &str = "kubeadm.controlplane.cluster.x
 /// The type of Secrets that belong to a cluster (`api/core/v1beta2/cluster_types.go`).
 pub(crate) const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
+/// Tells the Machines of a MachineSet from those with other templates (`api/core/v1beta2/machinedeployment_types.go`).
+pub(crate) const TEMPLATE_HASH_LABEL: &str = "machine-template-hash";
+
 /// The Secret of a cluster for a purpose: `ca`, `etcd`, `proxy`, `sa`, `kubeconfig`.
 pub(crate) fn secret(cluster: &str, purpose: &str) -> String {
     format!("{cluster}-{purpose}")
@@ -41,6 +44,13 @@ pub(crate) fn generated(base: &str, salt: &str, taken: &BTreeSet<String>) -> Str
         .map(|attempt| format!("{beginning}{}", suffix(base, salt, attempt)))
         .find(|name| !taken.contains(name))
         .expect("there are more suffixes than objects")
+}
+
+/// The value of [`TEMPLATE_HASH_LABEL`] of a MachineSet with this name: a number, and the end of the name.
+pub(crate) fn template_hash(set: &str, salt: &str) -> String {
+    let number = fnv(salt.bytes()) & u64::from(u32::MAX);
+    let end = set.rsplit('-').next().unwrap_or_default();
+    format!("{number}-{end}")
 }
 
 /// Five of the letters and digits that Kubernetes uses in generated names (`apimachinery/pkg/util/rand`): no vowels, so

@@ -181,14 +181,10 @@ async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, 
         }
         (None, None) => return Ok(Requeue::await_change()),
     };
-    if observed.cluster.uid().is_none() || is_paused(&observed.cluster) {
+    if observed.cluster.uid().is_none() {
         return Ok(Requeue::await_change());
     }
     Round { context: &context, wanted, observed, workload: None }.run().await
-}
-
-fn is_paused(cluster: &Cluster) -> bool {
-    nephele_kit::paused(cluster, Some(cluster)).is_some()
 }
 
 /// One round about a cluster.

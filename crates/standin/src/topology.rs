@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 use nephele_api::conditions;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::Behaviour;
+use nephele_api::labels;
 use nephele_pki::KeyAlgorithm;
 use serde::Deserialize;
 use serde_json::Value;
@@ -252,6 +253,9 @@ pub(crate) fn completed(cluster: &Cluster, plan: &ClusterPlan) -> Cluster {
     if !cluster.finalizers().iter().any(|held| held == CLUSTER_FINALIZER) {
         cluster.finalizers_mut().push(CLUSTER_FINALIZER.to_owned());
     }
+    let labels = cluster.labels_mut();
+    labels.insert(labels::CLUSTER_NAME.to_owned(), plan.name.clone());
+    labels.insert(labels::TOPOLOGY_OWNED.to_owned(), String::new());
     cluster.spec.cluster_network.get_or_insert_with(|| network(plan));
     cluster.spec.infrastructure_ref.get_or_insert_with(|| reference("InMemoryCluster", &plan.name));
     cluster.spec.control_plane_ref.get_or_insert_with(|| control_plane(plan));

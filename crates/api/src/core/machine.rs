@@ -68,6 +68,9 @@ pub struct MachineStatus {
     /// Its addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
+    /// The failure domain that it was placed in.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub failure_domain: String,
     /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

@@ -9,8 +9,9 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use nephele_kit::owner_cluster;
 
+use super::paused::not_paused;
 use super::replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, holds};
-use super::{Action, condition, control_plane, count, deployment, machine, names, pool};
+use super::{Action, condition, control_plane, count, deployment, machine, mirrored, names, pool};
 use crate::AVAILABLE;
 use crate::certificates::Purpose;
 use crate::kinds::Counts;
@@ -87,12 +88,26 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
         for _ in 0..set.missing() {
             let name = crate::names::generated(&owner, &plan.name_salt, &taken);
             taken.insert(name.clone());
+            let failure_domain = match part {
+                Some(part) => part.failure_domain.clone(),
+                None => fewest(observed, &set.machines),
+            };
             let deployment = part.map(|part| Box::new((part.clone(), owner.clone())));
-            actions.push(Action::CreateMachine { name, deployment });
+            actions.push(Action::CreateMachine { name, failure_domain, deployment });
         }
         actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));
     }
     actions
+}
+
+/// The failure domain with the fewest control plane machines, the first by name of several; empty when the cluster has none for
+/// them (`util/failuredomains`).
+fn fewest(observed: &Observed, machines: &[&Machine]) -> String {
+    let domains = observed.cluster.status.iter().flat_map(|status| &status.failure_domains);
+    let domains = domains.filter(|domain| domain.control_plane == Some(true));
+    let number = |name: &str| machines.iter().filter(|machine| machine.spec.failure_domain == name).count();
+    let fewest = domains.min_by_key(|domain| (number(&domain.name), &domain.name));
+    fewest.map(|domain| domain.name.clone()).unwrap_or_default()
 }
 
 fn is_going<K: Resource>(object: &K) -> bool {
@@ -205,16 +220,21 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
         control_plane_initialized: initialized.then_some(true),
     });
     let waits_for_infrastructure = "Waiting for the infrastructure to be provisioned";
-    let infrastructure = condition("InfrastructureReady", provisioned, waits_for_infrastructure);
+    let infrastructure = mirrored("InfrastructureReady", types::READY, provisioned, waits_for_infrastructure);
     conditions::set(&mut status.conditions, infrastructure, now);
-    let first = condition(
+    let first = mirrored(
         types::CONTROL_PLANE_INITIALIZED,
+        control_plane::INITIALIZED,
         initialized,
         "Waiting for the first control plane machine",
     );
     conditions::set(&mut status.conditions, first, now);
 
+    if let Some(reported) = observed.infrastructure.as_ref().and_then(|known| known.status.as_ref()) {
+        status.failure_domains.clone_from(&reported.failure_domains);
+    }
     conditions::set(&mut status.conditions, condition(types::DELETING, false, ""), now);
+    conditions::set(&mut status.conditions, not_paused(), now);
     for condition in parts(observed, &status.conditions, now) {
         conditions::set(&mut status.conditions, condition, now);
     }
@@ -263,7 +283,7 @@ fn parts(observed: &Observed, known: &[Condition], now: Timestamp) -> Vec<Condit
     let message = available.map_or("Waiting for the control plane", |known| known.message.as_str());
     let is_available = available.is_some_and(|known| known.status == conditions::TRUE);
     let mut new = vec![
-        mirrored("ControlPlaneAvailable", is_available, message),
+        mirrored("ControlPlaneAvailable", AVAILABLE, is_available, message),
         workers_available(&deployments),
         of_control_plane.all("ControlPlaneMachinesReady", types::READY, "Ready"),
         workers.all("WorkerMachinesReady", types::READY, "Ready"),
@@ -284,12 +304,6 @@ fn parts(observed: &Observed, known: &[Condition], now: Timestamp) -> Vec<Condit
     new
 }
 
-/// A condition of the Cluster that says that something is available.
-fn mirrored(kind: &str, is_available: bool, message: &str) -> Condition {
-    let part = condition(AVAILABLE, is_available, message);
-    Condition { type_: kind.to_owned(), ..part }
-}
-
 fn workers_available(deployments: &[(String, &[Condition])]) -> Condition {
     const KIND: &str = "WorkersAvailable";
     if deployments.is_empty() {
@@ -303,7 +317,7 @@ fn workers_available(deployments: &[(String, &[Condition])]) -> Condition {
             format!("* {name}: {}", message.unwrap_or("Condition Available not yet reported"))
         })
         .collect();
-    mirrored(KIND, missing.is_empty(), &missing.join("\n"))
+    mirrored(KIND, AVAILABLE, missing.is_empty(), &missing.join("\n"))
 }
 
 /// Whether the workload cluster answers. None when that is not known, because no request was sent yet or too few failed

@@ -10,19 +10,20 @@ use nephele_api::labels;
 use nephele_pki::KeyAlgorithm;
 use serde_json::{Value, json};
 
+use super::paused::not_paused;
 use super::replicas::{Group, set_all};
 use super::{Action, OwnerAction, condition, machine};
 use crate::AVAILABLE;
 use crate::act::owner;
 use crate::kinds::{
     ControlPlaneInitialization, ControlPlaneTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec,
-    KubeadmControlPlaneStatus, TemplateMetadata,
+    KubeadmControlPlaneStatus, TemplateMetadata, rollout,
 };
 use crate::names::CONTROL_PLANE_FINALIZER;
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
 
-const INITIALIZED: &str = "Initialized";
+pub(super) const INITIALIZED: &str = "Initialized";
 
 /// The next actions for the object of the control plane, without its Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {
@@ -90,6 +91,7 @@ fn wanted(plan: &ClusterPlan, observed: &Observed) -> KubeadmControlPlane {
                 metadata: TemplateMetadata { labels: all, annotations },
             },
             kubeadm_config_spec: kubeadm(plan.key_algorithm),
+            rollout: rollout(&json!({ "maxSurge": 1 })),
         },
         status: None,
     }
@@ -122,6 +124,7 @@ fn report(known: &KubeadmControlPlane, observed: &Observed, now: Timestamp) -> O
     let initialized = condition(INITIALIZED, is_initialized, "");
     conditions::set(&mut status.conditions, available(&group, is_initialized), now);
     conditions::set(&mut status.conditions, initialized, now);
+    conditions::set(&mut status.conditions, not_paused(), now);
     conditions::set(&mut status.conditions, group.rolling_out(), now);
     set_all(&mut status.conditions, group.conditions(), now);
     (status != old).then(|| Action::Owner(OwnerAction::ReportControlPlane(Box::new(status))))

@@ -11,16 +11,18 @@ use nephele_api::core::{Machine, MachineSpec};
 use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
 use nephele_api::labels;
 use nephele_kit::owner_of_kind;
+use serde_json::json;
 
+use super::paused::not_paused;
 use super::replicas::{Group, set_all};
 use super::{Action, OwnerAction, condition, count};
 use crate::AVAILABLE;
 use crate::act::{owned, owner};
 use crate::kinds::{
     MachineDeployment, MachineDeploymentSpec, MachineSet, MachineSetSpec, MachineTemplate, ReplicaStatus,
-    TemplateMetadata,
+    TemplateMetadata, rollout,
 };
-use crate::names::{self, DEPLOYMENT_FINALIZER, SET_FINALIZER};
+use crate::names::{self, DEPLOYMENT_FINALIZER, SET_FINALIZER, TEMPLATE_HASH_LABEL};
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, DeploymentPlan};
 
@@ -174,6 +176,7 @@ fn wanted_deployment(plan: &ClusterPlan, part: &DeploymentPlan, observed: &Obser
             replicas: i32::try_from(part.replicas).ok(),
             selector: LabelSelector { match_labels: Some(match_labels), ..LabelSelector::default() },
             template,
+            rollout: rollout(&json!({ "maxSurge": 1, "maxUnavailable": 0 })),
         },
         status: None,
     }
@@ -186,18 +189,17 @@ fn wanted_set(deployment: &MachineDeployment, plan: &ClusterPlan, observed: &Obs
     let salt = format!("{}{}{}", plan.name_salt, spec.version, spec.failure_domain);
     let name = names::generated(&deployment.name_any(), &salt, &taken);
     let mut template = deployment.spec.template.clone();
-    let of = [
-        (labels::DEPLOYMENT_NAME.to_owned(), label_value(&deployment.name_any())),
-        (labels::SET_NAME.to_owned(), label_value(&name)),
-    ];
-    template.metadata.labels.extend(of.clone());
+    let hash = (TEMPLATE_HASH_LABEL.to_owned(), names::template_hash(&name, &salt));
+    template.metadata.labels.extend([hash.clone()]);
     let mut match_labels = deployment.spec.selector.match_labels.clone().unwrap_or_default();
-    match_labels.extend(of);
+    match_labels.extend([hash]);
+    let mut all = template.metadata.labels.clone();
+    all.insert(labels::DEPLOYMENT_NAME.to_owned(), label_value(&deployment.name_any()));
     MachineSet {
         metadata: ObjectMeta {
             name: Some(name),
             namespace: Some(observed.namespace()),
-            labels: Some(template.metadata.labels.clone()),
+            labels: Some(all),
             annotations: deployment.metadata.annotations.clone(),
             finalizers: Some(vec![SET_FINALIZER.to_owned()]),
             owner_references: Some(vec![owner(deployment)]),
@@ -244,6 +246,7 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         let old = set.status.clone().unwrap_or_default();
         let mut status = status(&group, &old, set.spec.selector.match_labels.as_ref());
         status.observed_generation = set.metadata.generation;
+        conditions::set(&mut status.conditions, not_paused(), now);
         set_all(&mut status.conditions, group.conditions(), now);
         if status != old {
             actions.push(Action::Owner(OwnerAction::ReportSet {
@@ -283,6 +286,7 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         };
         let is_available = condition(AVAILABLE, available >= group.wanted, &message);
         conditions::set(&mut status.conditions, is_available, now);
+        conditions::set(&mut status.conditions, not_paused(), now);
         conditions::set(&mut status.conditions, group.rolling_out(), now);
         set_all(&mut status.conditions, group.conditions(), now);
         if status != old {

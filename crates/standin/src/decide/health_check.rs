@@ -16,6 +16,7 @@ use nephele_api::labels;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::paused::not_paused;
 use super::{Action, OwnerAction, count, machine};
 use crate::act::owned;
 use crate::kinds::{
@@ -105,12 +106,14 @@ fn wanted(plan: &ClusterPlan, selector: LabelSelector, given: &HealthCheck) -> M
     fn read<T: DeserializeOwned + Default>(given: &Value) -> T {
         T::deserialize(given).unwrap_or_default()
     }
-    MachineHealthCheckSpec {
+    let mut spec = MachineHealthCheckSpec {
         cluster_name: plan.name.clone(),
         selector,
         checks: read(&given.checks),
         remediation: read(&given.remediation),
-    }
+    };
+    spec.checks.node_startup_timeout_seconds.get_or_insert(NODE_STARTUP_TIMEOUT_SECONDS);
+    spec
 }
 
 /// Looks at all Machines that health checks select. Returns what was found, and the writes to the health checks.
@@ -188,6 +191,7 @@ fn look_with(
     };
     status.remediations_allowed = Some(*allowed.as_ref().unwrap_or(&0));
     conditions::set(&mut status.conditions, condition, now);
+    conditions::set(&mut status.conditions, not_paused(), now);
     for machine in healthy {
         let condition = conditions::condition(
             machine::HEALTH_CHECK_SUCCEEDED,

@@ -11,8 +11,9 @@ use nephele_api::labels;
 
 use super::cluster::has_certificates;
 use super::health_check::Finding;
+use super::paused::not_paused;
 use super::replicas::UP_TO_DATE;
-use super::{Action, condition, control_plane, deployment, pool};
+use super::{Action, condition, control_plane, deployment, mirrored, pool};
 use crate::observe::Observed;
 use crate::{AVAILABLE, RUNNING, workload};
 
@@ -153,6 +154,7 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
     });
     if let Some(reported) = reported {
         status.addresses.clone_from(&reported.addresses);
+        status.failure_domain.clone_from(&reported.failure_domain);
     }
     if let Some(node) = node {
         status.node_ref = Some(NodeReference { name: node.name_any() });
@@ -163,8 +165,9 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
     let mut new = vec![
         condition(types::DELETING, false, ""),
         condition(UPDATING, false, ""),
-        condition(BOOTSTRAP_CONFIG_READY, bootstrapped, "Waiting for the bootstrap data"),
-        condition("InfrastructureReady", infrastructure_ready, message),
+        not_paused(),
+        mirrored(BOOTSTRAP_CONFIG_READY, types::READY, bootstrapped, "Waiting for the bootstrap data"),
+        mirrored("InfrastructureReady", types::READY, infrastructure_ready, message),
     ];
     new.extend(of_node(observed, machine, node, status.node_ref.as_ref(), now));
     let outdated = match labels::is_control_plane(&machine.metadata) {

@@ -6,6 +6,7 @@ mod deletion;
 mod deployment;
 mod health_check;
 mod machine;
+mod paused;
 mod pool;
 mod replicas;
 mod scale;
@@ -14,6 +15,7 @@ mod tests;
 mod topology;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use nephele_api::conditions;
 use nephele_api::core::{Cluster, ClusterStatus, Endpoint, Machine, MachineStatus};
@@ -47,6 +49,8 @@ pub(crate) enum Action {
     /// Kubeadm control plane, or a MachineSet: create a Machine.
     CreateMachine {
         name: String,
+        /// Where it shall be placed; empty where the provider chooses.
+        failure_domain: String,
         /// Its MachineDeployment and its MachineSet; none for the control plane.
         deployment: Option<Box<(DeploymentPlan, String)>>,
     },
@@ -140,6 +144,7 @@ pub(crate) struct Decision {
 /// Whether the workload cluster can be read: once a control plane machine may answer.
 pub(crate) fn asks_workload(observed: &Observed) -> bool {
     observed.cluster.metadata.deletion_timestamp.is_none()
+        && !paused::is_paused(&observed.cluster)
         && observed.secret("kubeconfig").is_some()
         && (observed.cluster.is_control_plane_initialized()
             || observed.machines.iter().any(|machine| !machine.spec.provider_id.is_empty()))
@@ -166,6 +171,9 @@ fn waits_for_workload(observed: &Observed) -> bool {
 /// Decides what to do next.
 pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> Decision {
     let only = |actions| Decision { actions, polls: false };
+    if paused::is_paused(&observed.cluster) {
+        return only(paused::report(observed, now));
+    }
     if observed.cluster.metadata.deletion_timestamp.is_some() {
         return only(deletion::delete_cluster(observed, now));
     }
@@ -198,6 +206,11 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
     Decision { actions, polls: waits_for_workload(observed) || drains }
 }
 
+/// A condition that says what the condition `of` of another object says, as Cluster API mirrors it.
+fn mirrored(kind: &str, of: &str, holds: bool, message: &str) -> Condition {
+    Condition { type_: kind.to_owned(), ..condition(of, holds, message) }
+}
+
 /// A number as the fields of Kubernetes have it.
 fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
@@ -207,11 +220,7 @@ fn names(machines: &[Machine]) -> std::collections::BTreeSet<String> {
     machines.iter().map(ResourceExt::name_any).collect()
 }
 
-fn condition(
-    kind: &str,
-    holds: bool,
-    message: &str,
-) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
+fn condition(kind: &str, holds: bool, message: &str) -> Condition {
     // The reasons of Cluster API's summary conditions: the type, with Not in front of it when the status is false.
     let (status, reason) =
         if holds { (conditions::TRUE, kind.to_owned()) } else { (conditions::FALSE, format!("Not{kind}")) };

@@ -152,7 +152,7 @@ impl World {
             }
             Action::CreateKeyPair(purpose) => self.create_secret(purpose.as_str()),
             Action::CreateKubeconfig(_) => self.create_secret("kubeconfig"),
-            Action::CreateMachine { name, deployment } => {
+            Action::CreateMachine { name, failure_domain, deployment } => {
                 let labels = match deployment.as_deref() {
                     None => vec![(labels::CONTROL_PLANE.into(), String::new())],
                     Some((deployment, set)) => vec![
@@ -168,6 +168,7 @@ impl World {
                 };
                 let spec = MachineSpec {
                     version: self.plan.version.clone(),
+                    failure_domain,
                     infrastructure_ref: Some(act::reference("InMemoryMachine", &name)),
                     ..MachineSpec::default()
                 };

@@ -26,9 +26,10 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Option<Action>
     (is_missing && reference.is(infrastructure::GROUP, "InMemoryCluster")).then(|| {
         // Without this label, the creation would not trigger the next round.
         let label = (labels::CLUSTER_NAME.to_owned(), observed.name());
+        let owned = (labels::TOPOLOGY_OWNED.to_owned(), String::new());
         let metadata = ObjectMeta {
             name: Some(reference.name.clone()),
-            labels: Some(BTreeMap::from([label])),
+            labels: Some(BTreeMap::from([label, owned])),
             ..ObjectMeta::default()
         };
         Action::CreateInfrastructure(Box::new(infrastructure_cluster(plan, metadata)))

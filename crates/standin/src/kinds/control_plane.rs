@@ -29,6 +29,9 @@ pub(crate) struct KubeadmControlPlaneSpec {
     /// The configuration of kubeadm; of it, the stand-in only sets the algorithm of keys.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub(crate) kubeadm_config_spec: Value,
+    /// How Machines are replaced.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(crate) rollout: Value,
 }
 
 /// The template of the Machines of a control plane.

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{MachineTemplate, ReplicaStatus};
 
@@ -26,4 +27,7 @@ pub(crate) struct MachineDeploymentSpec {
     pub(crate) replicas: Option<i32>,
     pub(crate) selector: LabelSelector,
     pub(crate) template: MachineTemplate,
+    /// How Machines are replaced.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(crate) rollout: Value,
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use nephele_api::core::MachineSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 pub(crate) use control_plane::{
     ControlPlaneInitialization, ControlPlaneTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec,
@@ -28,6 +29,11 @@ pub(crate) use machine_set::{MachineSet, MachineSetSpec};
 pub(crate) struct MachineTemplate {
     pub(crate) metadata: TemplateMetadata,
     pub(crate) spec: MachineSpec,
+}
+
+/// The field `rollout`: what the stand-in does, which is what Cluster API does by default.
+pub(crate) fn rollout(rolling_update: &Value) -> Value {
+    json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling_update } })
 }
 
 /// The labels and annotations of the Machines of a template.
