@@ -14,6 +14,7 @@
 
 pub mod bare;
 pub mod cluster;
+pub mod fields;
 pub mod ipam;
 pub mod kubectl;
 pub mod load;

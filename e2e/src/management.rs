@@ -29,6 +29,8 @@ pub mod kinds {
     pub const MACHINE: Kind = ("cluster.x-k8s.io", "v1beta2", "Machine");
     /// MachineSet.
     pub const MACHINE_SET: Kind = ("cluster.x-k8s.io", "v1beta2", "MachineSet");
+    /// MachineHealthCheck.
+    pub const MACHINE_HEALTH_CHECK: Kind = ("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck");
     /// MachineDeployment.
     pub const MACHINE_DEPLOYMENT: Kind = ("cluster.x-k8s.io", "v1beta2", "MachineDeployment");
     /// KubeadmControlPlane.

@@ -28,6 +28,7 @@ mod provider;
 mod record_hooks;
 mod release;
 mod seeded;
+mod stand_in;
 mod target;
 mod tidy;
 mod wait;

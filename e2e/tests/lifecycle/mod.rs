@@ -14,6 +14,7 @@ pub(crate) mod remediation;
 mod scale;
 pub(crate) mod scenarios;
 mod seeds;
+mod standin;
 mod templates;
 mod upgrade;
 mod versions;
