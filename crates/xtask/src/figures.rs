@@ -152,14 +152,14 @@ impl Peers {
     fn measured(&self) -> String {
         let Self { date, cluster_api, processors, in_memory, in_cluster, .. } = self;
         format!(
-            "Measured on {date} on {processors} processors with Cluster API {cluster_api}, its in-memory provider {in_memory} and \
-             the in-cluster IPAM provider {in_cluster}, in one run.\n"
+            "Measured on {date} on {processors} processors: Cluster API {cluster_api}, in-memory provider {in_memory}, in-cluster \
+             IPAM provider {in_cluster}.\n"
         )
     }
 
     fn clusters_in_short(&self) -> anyhow::Result<String> {
         let [ours, theirs] = &self.clusters;
-        let together = format!("{} clusters at once are available after, s", ours.number);
+        let together = format!("{} clusters are available after, s", ours.number);
         let rows = [
             ("memory per cluster, MiB", 2, ours.mib_per_cluster, theirs.mib_per_cluster),
             (
@@ -180,12 +180,7 @@ impl Peers {
         let rows = [
             (bound.as_str(), 0, ours.bound_per_second, theirs.bound_per_second),
             ("claims released per second", 0, ours.released_per_second, theirs.released_per_second),
-            (
-                "CPU of the manager for each claim bound, ms",
-                1,
-                ours.cpu_ms_per_claim,
-                theirs.cpu_ms_per_claim,
-            ),
+            ("CPU for each claim bound, ms", 1, ours.cpu_ms_per_claim, theirs.cpu_ms_per_claim),
         ];
         table("the in-cluster IPAM provider", &rows)
     }

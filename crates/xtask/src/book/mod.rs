@@ -8,6 +8,7 @@
 //! ```
 
 mod kinds;
+mod measured;
 mod metrics;
 mod pages;
 mod schema;
@@ -97,7 +98,9 @@ pub(crate) fn check() -> anyhow::Result<()> {
         for block in &page.blocks {
             found.extend(wrong(block, &schemas, &values, &examples));
         }
-        found.extend(sources.missing(&path.to_string_lossy(), &page.spans));
+        let name = path.to_string_lossy();
+        found.extend(measured::stray(&name, &files::read(&root.join(path))?));
+        found.extend(sources.missing(&name, &page.spans));
         problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
     }
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
