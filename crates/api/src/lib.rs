@@ -22,6 +22,7 @@ pub mod conditions;
 pub mod core;
 mod definitions;
 pub mod finalizers;
+mod host_port;
 pub mod infrastructure;
 pub mod ipam;
 pub mod labels;

@@ -21,8 +21,7 @@ pub(crate) trait Subject: Resource<DynamicType = ()> {
 impl Subject for InMemoryCluster {
     fn ready(&self) -> String {
         let endpoint = self.spec.control_plane_endpoint.as_ref();
-        let endpoint = endpoint.map(|endpoint| format!("{}:{}", endpoint.host, endpoint.port));
-        format!("The load balancer serves {}", endpoint.unwrap_or_default())
+        format!("The load balancer serves {}", endpoint.map(ToString::to_string).unwrap_or_default())
     }
 }
 

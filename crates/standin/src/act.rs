@@ -81,9 +81,7 @@ impl Actor<'_> {
                 let ca = self.observed.secret(Purpose::Cluster.as_str()).and_then(|ca| ca.data.as_ref());
                 let part =
                     |key: &str| ca.and_then(|ca| ca.get(key)).map_or(&[][..], |bytes| bytes.0.as_slice());
-                let host =
-                    if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host };
-                let server = format!("https://{host}:{}", endpoint.port);
+                let server = format!("https://{endpoint}");
                 let (certificate, key) = (part("tls.crt"), part("tls.key"));
                 let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
                     .map_err(ActError::Certificate)?;

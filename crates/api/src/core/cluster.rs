@@ -1,11 +1,13 @@
 //! `Cluster`.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectReference, older};
-use crate::{conditions, infrastructure::v1beta2::FailureDomain};
+use crate::{conditions, host_port, infrastructure::v1beta2::FailureDomain};
 
 /// The desired state of a cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +75,12 @@ pub struct Endpoint {
     /// A port; zero when it is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub port: i32,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        host_port::write(f, &self.host, self.port)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -185,7 +185,7 @@ impl ClusterView {
         let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.port != 0);
         Self {
             phase: status.phase.clone(),
-            endpoint: endpoint.map(|endpoint| format!("https://{}:{}", endpoint.host, endpoint.port)),
+            endpoint: endpoint.map(|endpoint| format!("https://{endpoint}")),
             available: available.is_some_and(|condition| condition.status == conditions::TRUE),
             message: available.map(|condition| condition.message.clone()).unwrap_or_default(),
             machines: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! `InMemoryCluster`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::origin::ClusterOrigin;
 use super::{ClusterNetwork, ClusterNetworkStatus, Initialization, PoolReference, is_default};
-use crate::schema;
+use crate::{host_port, schema};
 
 /// The desired state of a simulated cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -125,6 +126,12 @@ pub struct ControlPlaneEndpoint {
         schema::rule("self == oldSelf", "spec.controlPlaneEndpoint.port is immutable once set"),
     ]))]
     pub port: i32,
+}
+
+impl fmt::Display for ControlPlaneEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        host_port::write(f, &self.host, self.port)
+    }
 }
 
 /// A part of the simulated world that fails independently.

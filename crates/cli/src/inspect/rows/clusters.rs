@@ -27,8 +27,7 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
             cluster.metadata.name.clone().unwrap_or_default(),
             or_dash(&status_of.phase),
             status(&status_of.conditions, AVAILABLE),
-            endpoint
-                .map_or_else(|| "-".to_owned(), |endpoint| format!("{}:{}", endpoint.host, endpoint.port)),
+            endpoint.map_or_else(|| "-".to_owned(), ToString::to_string),
             format!("{up}/{}", machines.len()),
             or_dash(&version(object, &machines)),
             age(cluster.metadata.creation_timestamp.as_ref(), now),
