@@ -9,6 +9,7 @@ pub(crate) mod faults;
 mod kubectl;
 mod machine_pool;
 mod metadata;
+mod network;
 mod pause;
 pub(crate) mod remediation;
 mod scale;
