@@ -1057,6 +1057,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
     let resource = ResourceSpec {
         draw_key: spec.allocation.draw_key(),
         zone: spec.zone.clone(),
+        region: spec.region.clone(),
         catalog: spec.catalog.clone(),
         instance_type: spec.instance_type.clone(),
         market: spec.market,

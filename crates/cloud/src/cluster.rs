@@ -979,6 +979,7 @@ pub(crate) mod tests {
         let spec = ClusterSpec {
             id: ClusterId { namespace: "default".into(), name: "demo".into() },
             labels: BTreeMap::new(),
+            region: None,
             catalog: String::new(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,

@@ -11,7 +11,7 @@ use crate::spec::ClusterSpec;
 
 impl Cloud {
     /// Creates the load balancer of a cluster at an endpoint, or adopts the one that an earlier process created, see
-    /// [`Cloud::reserve_endpoints`]. It has the labels of the cluster, by which faults select clusters.
+    /// [`Cloud::reserve_endpoints`]. It has the labels and the region of the cluster, by which faults select clusters.
     pub(crate) fn create_load_balancer(
         &self,
         cluster: &ClusterSpec,
@@ -20,6 +20,7 @@ impl Cloud {
         let spec = ResourceSpec {
             endpoint: Some(endpoint.clone()),
             labels: cluster.labels.clone(),
+            region: cluster.region.clone(),
             catalog: cluster.catalog.clone(),
             ..ResourceSpec::new(cluster.id.load_balancer())
         };

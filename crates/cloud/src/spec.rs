@@ -24,6 +24,8 @@ pub struct ClusterSpec {
     pub id: ClusterId,
     /// The labels of its Cluster, by which faults select it.
     pub labels: BTreeMap<String, String>,
+    /// The region of its load balancer, by which faults select it too. None if it belongs to no single region.
+    pub region: Option<String>,
     /// The catalog of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_catalog`].
     pub catalog: String,
     /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
@@ -101,7 +103,7 @@ pub struct MachineSpec {
     pub version: String,
     /// Its zone.
     pub zone: Option<String>,
-    /// The region of its zone. If none, it is derived from the zone's name.
+    /// The region of its zone, by which faults select it. If none, its Node has one that is derived from the zone's name.
     pub region: Option<String>,
     /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`]. It counts for the quotas of
     /// this catalog.

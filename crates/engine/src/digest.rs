@@ -136,6 +136,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         id,
         draw_key,
         zone,
+        region,
         catalog,
         instance_type,
         market,
@@ -157,9 +158,12 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
         hash.text(set);
         hash.number(u64::from(*ordinal));
     }
-    for (what, value) in
-        [("catalog", Some(catalog)), ("image", image.as_ref()), ("version", version.as_ref())]
-    {
+    for (what, value) in [
+        ("catalog", Some(catalog)),
+        ("region", region.as_ref()),
+        ("image", image.as_ref()),
+        ("version", version.as_ref()),
+    ] {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             hash.text(what);
             hash.text(value);

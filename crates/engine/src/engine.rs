@@ -772,8 +772,9 @@ pub(crate) fn load_balancer_of<'a>(
     (id.account == account && id.group == group && id.kind == ResourceKind::LoadBalancer).then_some(found)
 }
 
-/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the catalog and model that an instance
-/// is made from cannot be changed. Its labels, its owner, its deletion latency and the catalog of a load balancer can.
+/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the region of an instance and the catalog
+/// and model that it is made from cannot be changed. Its labels, its owner, its deletion latency, and the catalog and the
+/// region of a load balancer can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     existing.refuse_deleting()?;
     if existing.spec == *spec {
@@ -781,7 +782,8 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     }
     let ResourceSpec { zone, stages, endpoint, market, .. } = &existing.spec;
     let made_from = |spec: &ResourceSpec| {
-        (spec.id.kind == ResourceKind::Instance).then(|| (spec.catalog_id(), spec.model()))
+        (spec.id.kind == ResourceKind::Instance)
+            .then(|| (spec.region.clone(), spec.catalog_id(), spec.model()))
     };
     let stays = (zone, stages, endpoint, market) == (&spec.zone, &spec.stages, &spec.endpoint, &spec.market);
     if !stays || made_from(&existing.spec) != made_from(spec) {

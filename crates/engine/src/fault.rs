@@ -70,6 +70,9 @@ pub struct Matches {
     pub names: BTreeSet<String>,
     /// The zones of the instances. A load balancer has no zone and fits none.
     pub zones: BTreeSet<String>,
+    /// The regions of the instances and load balancers. What has no region fits none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub regions: BTreeSet<String>,
     /// The instance types. A load balancer has none and fits none.
     pub instance_types: BTreeSet<String>,
     /// How instances are paid for. A load balancer is not paid for and fits none.
@@ -817,14 +820,25 @@ impl FaultState {
 impl Matches {
     /// Whether an instance or a load balancer fits.
     fn fit(&self, subject: &Subject<'_>) -> bool {
-        let Self { operations: _, callers: _, names, zones, instance_types, markets, group, instance } = self;
-        let ResourceSpec { id, zone, instance_type, market, labels, .. } = subject.spec;
+        let Self {
+            operations: _,
+            callers: _,
+            names,
+            zones,
+            regions,
+            instance_types,
+            markets,
+            group,
+            instance,
+        } = self;
+        let ResourceSpec { id, zone, region, instance_type, market, labels, .. } = subject.spec;
         let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
             set.is_empty() || value.is_some_and(|value| set.contains(value))
         };
         let none = BTreeMap::new();
         is_one(names, Some(subject.name()))
             && is_one(zones, zone.as_deref())
+            && is_one(regions, region.as_deref())
             && is_one(instance_types, instance_type.as_deref())
             && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))
             && group.fits(subject.group.unwrap_or(&none))

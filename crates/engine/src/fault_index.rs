@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a fault ──▶ what it is asked about: each of its operations, resources
-//!           ──▶ the field that selects most: names, labels, instance types or zones, else nothing
+//!           ──▶ the field that selects most: names, labels, instance types, zones or regions, else nothing
 //!                  │ filed under each value of the field
 //!                  ▼
 //!   an operation or a resource ──▶ its values in these fields ──▶ candidates, in the order of their names
@@ -40,6 +40,7 @@ enum Field {
     GroupLabel,
     InstanceType,
     Zone,
+    Region,
     /// No field: the fault is about every subject.
     None,
 }
@@ -98,7 +99,7 @@ impl FaultIndex {
 
     /// The faults that can be about a subject, in the order of their names.
     pub(crate) fn candidates<'a>(&'a self, asked: Asked, subject: &Subject<'a>) -> Vec<&'a Arc<str>> {
-        let ResourceSpec { id, zone, instance_type, labels, .. } = subject.spec;
+        let ResourceSpec { id, zone, region, instance_type, labels, .. } = subject.spec;
         let is_instance = id.kind == ResourceKind::Instance;
         let instance = labels.iter().filter(|_| is_instance);
         let instance = instance.map(|(key, value)| (Field::InstanceLabel, key.as_str(), value.as_str()));
@@ -106,7 +107,14 @@ impl FaultIndex {
         let group = group.map(|(key, value)| (Field::GroupLabel, key.as_str(), value.as_str()));
         let of_type = instance_type.as_deref().map(|name| (Field::InstanceType, "", name));
         let in_zone = zone.as_deref().map(|name| (Field::Zone, "", name));
-        let single = [Some((Field::Name, "", subject.name())), of_type, in_zone, Some((Field::None, "", ""))];
+        let in_region = region.as_deref().map(|name| (Field::Region, "", name));
+        let single = [
+            Some((Field::Name, "", subject.name())),
+            of_type,
+            in_zone,
+            in_region,
+            Some((Field::None, "", "")),
+        ];
         let values = single.into_iter().flatten().chain(instance).chain(group);
         // The keys of the index live longer, so that it can be asked for one that is borrowed.
         let places: &BTreeMap<Place<'_>, _> = &self.places;
@@ -134,7 +142,7 @@ fn asked(fault: &Fault) -> impl Iterator<Item = Asked> {
 
 /// The field that selects most, the key if it is a label, and its values.
 fn selection(matches: &Matches) -> (Field, &str, Vec<&str>) {
-    let Matches { names, zones, instance_types, group, instance, .. } = matches;
+    let Matches { names, zones, regions, instance_types, group, instance, .. } = matches;
     let set = |field, set| Some((field, "", set)).filter(|(.., set): &(_, _, &BTreeSet<_>)| !set.is_empty());
     let of_label = |field, selector| label(selector).map(|(key, values)| (field, key, values));
     let fields = [
@@ -143,6 +151,7 @@ fn selection(matches: &Matches) -> (Field, &str, Vec<&str>) {
         of_label(Field::GroupLabel, group),
         set(Field::InstanceType, instance_types),
         set(Field::Zone, zones),
+        set(Field::Region, regions),
     ];
     match fields.into_iter().flatten().next() {
         Some((field, key, values)) => (field, key, values.iter().map(String::as_str).collect()),

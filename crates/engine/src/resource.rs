@@ -24,6 +24,9 @@ pub struct ResourceSpec {
     pub draw_key: Option<DrawKey>,
     /// Its zone.
     pub zone: Option<String>,
+    /// Its region. The engine gives it no meaning but in faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
     pub catalog: String,
     /// Its instance type.
@@ -71,6 +74,7 @@ impl ResourceSpec {
             id,
             draw_key: None,
             zone: None,
+            region: None,
             catalog: String::new(),
             instance_type: None,
             market: Market::OnDemand,

@@ -190,6 +190,31 @@ fn an_outage_refuses_new_machines_and_lets_the_old_ones_be_deleted() {
 }
 
 #[test]
+fn a_load_balancer_that_changes_its_region_changes_the_faults_that_it_has() {
+    let mut engine = engine();
+    let balancer = |region: Option<&str>| {
+        let region = region.map(str::to_owned);
+        Request::Create(ResourceSpec { region, ..ResourceSpec::new(load_balancer("lb")) })
+    };
+    ask(&mut engine, at(0), balancer(Some("north"))).unwrap();
+    for region in ["north", "south"] {
+        let matches = Matches { regions: BTreeSet::from([region.into()]), ..Matches::default() };
+        let effect = Effect::Afflict(Affliction::new(ResourceKind::LoadBalancer, "odd"));
+        ask(&mut engine, at(1), put(region, Fault { matches, effect, budget: Budget::default() })).unwrap();
+    }
+    let faults = |engine: &Engine| {
+        let found = engine.get(&load_balancer("lb")).unwrap();
+        found.afflictions.keys().cloned().collect::<Vec<_>>()
+    };
+    let mut seen = vec![faults(&engine)];
+    for region in [Some("south"), None, Some("north")] {
+        assert_eq!(ask(&mut engine, at(2), balancer(region)), Ok(Outcome::Accepted));
+        seen.push(faults(&engine));
+    }
+    assert_eq!(seen, [vec!["north"], vec!["south"], vec![], vec!["north"]]);
+}
+
+#[test]
 fn a_fault_that_becomes_one_of_operations_heals_what_it_had_hit() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(machine("m", &Latency::ZERO))).unwrap();

@@ -120,6 +120,7 @@ fn every_field_of_a_match_has_to_fit() {
     let has = |key: &str, value: &str| Selector(vec![Requirement::In(key.into(), names([value.to_owned()]))]);
     let subject = ResourceSpec {
         zone: Some("a".into()),
+        region: Some("north".into()),
         instance_type: Some("m.large".into()),
         labels: label("role", "worker"),
         ..machine("m", &Latency::ZERO)
@@ -137,6 +138,7 @@ fn every_field_of_a_match_has_to_fit() {
         callers: names(["test".into()]),
         names: names(["m".into()]),
         zones: names(["a".into()]),
+        regions: names(["north".into()]),
         instance_types: names(["m.large".into()]),
         markets: names([Market::OnDemand]),
         group: has("team", "blue"),
@@ -148,6 +150,7 @@ fn every_field_of_a_match_has_to_fit() {
         Matches { callers: names(["other".into()]), ..fitting.clone() },
         Matches { names: names(["n".into()]), ..fitting.clone() },
         Matches { zones: names(["b".into()]), ..fitting.clone() },
+        Matches { regions: names(["south".into()]), ..fitting.clone() },
         Matches { instance_types: names(["m.small".into()]), ..fitting.clone() },
         Matches { group: has("team", "red"), ..fitting.clone() },
         Matches { instance: has("role", "control-plane"), ..fitting.clone() },
@@ -169,6 +172,21 @@ fn every_field_of_a_match_has_to_fit() {
         Matches { instance: Selector(vec![Requirement::DoesNotExist("role".into())]), ..Matches::default() },
     ] {
         assert!(!answer(instances.clone(), second()), "{instances:?}");
+    }
+}
+
+#[test]
+fn a_region_fits_its_instances_and_its_load_balancers_and_nothing_without_a_region() {
+    let refused = |spec: ResourceSpec, region: Option<&str>| {
+        let mut engine = engine();
+        let matches = Matches { regions: names(["north".into()]), ..Matches::default() };
+        ask(&mut engine, at(0), put("f", failing(matches))).unwrap();
+        let create = Request::Create(ResourceSpec { region: region.map(str::to_owned), ..spec });
+        ask(&mut engine, at(1), create).is_err()
+    };
+    for spec in [machine("m", &Latency::ZERO), ResourceSpec::new(load_balancer("lb"))] {
+        let answers = [Some("north"), Some("south"), None].map(|region| refused(spec.clone(), region));
+        assert_eq!(answers, [true, false, false], "{:?}", spec.id.kind);
     }
 }
 

@@ -22,6 +22,9 @@ const LISTED_MAX: usize = 3;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
+/// Two of the machines of a script have no region.
+const REGIONS: [&str; 2] = ["north", "south"];
+
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -30,11 +33,13 @@ fn spec(name: &str, catalog: &str, market: Market) -> ResourceSpec {
     let number = NAMES.iter().position(|known| *known == name).expect("a name");
     let mut spec = machine(name, &Latency::Uniform { min: seconds(1), max: seconds(6) });
     spec.draw_key = Some(DrawKey { set: "set".into(), ordinal: u32::try_from(number).expect("few") });
-    ResourceSpec { catalog: catalog.into(), instance_type: Some("m.large".into()), market, ..spec }
+    let region = REGIONS.get(number % 3).map(|&region| region.to_owned());
+    ResourceSpec { catalog: catalog.into(), region, instance_type: Some("m.large".into()), market, ..spec }
 }
 
-fn balancer(catalog: &str) -> ResourceSpec {
-    ResourceSpec { catalog: catalog.into(), ..ResourceSpec::new(load_balancer("lb")) }
+fn balancer(catalog: &str, region: Option<&str>) -> ResourceSpec {
+    let region = region.map(str::to_owned);
+    ResourceSpec { catalog: catalog.into(), region, ..ResourceSpec::new(load_balancer("lb")) }
 }
 
 fn catalog() -> ResourceId {
@@ -118,13 +123,16 @@ fn budgets() -> impl Strategy<Value = Budget> {
 fn faults() -> impl Strategy<Value = Fault> {
     let names = prop::collection::btree_set(prop::sample::select(&NAMES[..]), 0..3);
     let operations = prop::collection::btree_set(prop::sample::select(&Verb::ALL[..]), 0..3);
-    (effects(), budgets(), names, operations).prop_map(|(effect, budget, names, operations)| {
+    let regions = prop_oneof![3 => Just(None), 1 => prop::sample::select(&REGIONS[..]).prop_map(Some)];
+    let matches = (names, regions, operations);
+    (effects(), budgets(), matches).prop_map(|(effect, budget, (names, regions, operations))| {
         let names = names.into_iter().map(str::to_owned).collect();
+        let regions = regions.into_iter().map(str::to_owned).collect();
         let operations = match effect {
             Effect::Afflict(_) | Effect::Outage { .. } | Effect::Duplicate { .. } => BTreeSet::new(),
             _ => operations,
         };
-        Fault { matches: Matches { names, operations, ..Matches::default() }, effect, budget }
+        Fault { matches: Matches { names, regions, operations, ..Matches::default() }, effect, budget }
     })
 }
 
@@ -163,6 +171,7 @@ fn script() -> impl Strategy<Value = Script> {
     let name = || prop::sample::select(&NAMES[..]);
     let market = || prop::sample::select(vec![Market::OnDemand, Market::Spot]);
     let of = || prop::sample::select(vec!["north", ""]);
+    let region = || prop::option::of(prop::sample::select(&REGIONS[..]));
     let fault_name = || prop::sample::select(vec!["f", "g"]);
     let update = |name: &str, to: &str| {
         let latency = Latency::Fixed(seconds(6));
@@ -170,7 +179,7 @@ fn script() -> impl Strategy<Value = Script> {
     };
     let request = prop_oneof![
         8 => (name(), of(), market()).prop_map(|(name, of, market)| Request::Create(spec(name, of, market))),
-        2 => of().prop_map(|of| Request::Create(balancer(of))),
+        2 => (of(), region()).prop_map(|(of, region)| Request::Create(balancer(of, region))),
         4 => name().prop_map(|name| register("lb", name, "api-server")),
         1 => name().prop_map(|name| crate::cloud::deregister("lb", name)),
         2 => (name(), prop::sample::select(vec!["v2", "v3"])).prop_map(move |(name, to)| update(name, to)),
@@ -519,7 +528,7 @@ fn a_read_that_was_refused_is_a_call_after_a_restart() {
     let effect =
         Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after: seconds(40) };
     let matches = Matches { operations: [Verb::DescribeLoadBalancer].into(), ..Matches::default() };
-    ask(&mut before, at(0), Request::Create(balancer(""))).expect("it is created");
+    ask(&mut before, at(0), Request::Create(balancer("", None))).expect("it is created");
     let put = put("throttled", Fault { matches, effect, budget: Budget::default() });
     ask(&mut before, at(0), put).expect("it is put");
     let read = || Request::Describe(load_balancer("lb"));

@@ -102,6 +102,7 @@ fn creating_twice_is_already_done_and_another_shape_is_a_conflict() {
     assert_eq!(ask(&mut engine, at(2), Request::Create(spec.clone())), Ok(Outcome::AlreadyDone));
     let others = [
         ResourceSpec { zone: Some("b".into()), ..spec.clone() },
+        ResourceSpec { region: Some("b".into()), ..spec.clone() },
         ResourceSpec { instance_type: Some("m.large".into()), ..spec.clone() },
         ResourceSpec { stages: Vec::new(), ..spec },
     ];
@@ -993,6 +994,7 @@ fn digest_tells_any_difference_of_state() {
         digest(&|spec| spec.id.kind = ResourceKind::LoadBalancer, &[]),
         digest(&|spec| spec.draw_key = Some(DrawKey { set: "a".into(), ordinal: 0 }), &[]),
         digest(&|spec| spec.zone = Some("a".into()), &[]),
+        digest(&|spec| spec.region = Some("a".into()), &[]),
         digest(&|spec| spec.instance_type = Some("a".into()), &[]),
         digest(&|spec| spec.image = Some("a".into()), &[]),
         digest(&|spec| spec.version = Some("a".into()), &[]),

@@ -177,6 +177,15 @@ impl Offer {
         domain.attributes.get(REGION_ATTRIBUTE).filter(|region| !region.is_empty()).cloned()
     }
 
+    /// The region of the cluster's load balancer: that of all failure domains for control planes, if they are in one region.
+    pub(crate) fn load_balancer_region(&self) -> Option<String> {
+        let for_control_planes =
+            self.failure_domains.iter().filter(|domain| domain.control_plane == Some(true));
+        let mut regions = for_control_planes.map(|domain| self.region(&domain.name));
+        let first = regions.next()?;
+        regions.all(|region| region == first).then_some(first).flatten()
+    }
+
     /// The name of the catalog for the cluster's machines. Every namespace has the default catalog: a SimulatedCloud of
     /// that name, or else the built-in one. So machines that were made before the SimulatedCloud count for its quotas.
     pub(crate) fn catalog(&self) -> &str {

@@ -1,6 +1,6 @@
 //! Clusters in a SimulatedCloud: its zones, its instance types.
 
-use nephele_api::cloud::v1alpha1::{InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
+use nephele_api::cloud::v1alpha1::{Fault, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, MachinePool};
 use nephele_api::infrastructure;
@@ -8,7 +8,7 @@ use nephele_api::infrastructure::v1beta2::{
     CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
     PoolMachine,
 };
-use nephele_cloud::Hardware;
+use nephele_cloud::{Cloud, FaultId, Hardware};
 use nephele_kit::PAUSED_ANNOTATION;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
@@ -381,5 +381,61 @@ async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
         let has_changed = |object: &InMemoryCluster| zones(object) == expected(&["b"]);
         world.api.eventually(name, "to have the new zones", has_changed).await;
     }
+    world.stop().await;
+}
+
+/// The load balancer is where the control planes are.
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_a_region_hits_what_is_there_and_the_same_after_a_restart() {
+    let world = World::start(18_900);
+    let region = |name: &str, zone: &str, control_plane| {
+        let zones = vec![Zone { name: zone.into(), control_plane }];
+        Region { name: name.into(), zones }
+    };
+    let mut object = cloud("default", &[], &[]);
+    object.spec.regions = vec![region("north", "a", None), region("edge", "e", Some(false))];
+    world.api.create(&object).await;
+    world.cluster("demo").await;
+    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    for (name, zone) in [("in-north", "a"), ("at-the-edge", "e")] {
+        let mut machine = objects::worker("demo", name);
+        machine.spec.failure_domain = zone.into();
+        let object = world.machine(&machine).await;
+        world.bootstrap(name).await;
+        world.ready(&object).await;
+    }
+    let of_machines = || json!({ "notReady": {} });
+    let of_clusters = || json!({ "loadBalancer": { "noBackends": {} } });
+    let faults = [
+        ("machines-north", "north", of_machines()),
+        ("machines-edge", "edge", of_machines()),
+        ("clusters-north", "north", of_clusters()),
+        ("clusters-edge", "edge", of_clusters()),
+    ];
+    for (name, region, effect) in &faults {
+        let spec = json!({ "match": { "regions": [region] }, "effect": effect });
+        let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec });
+        world.api.create(&serde_json::from_value::<Fault>(object).expect("a Fault")).await;
+        let is_active = |fault: &Fault| fault.status.as_ref().is_some_and(|status| status.phase == "Active");
+        world.api.eventually::<Fault>(name, "to be in force", is_active).await;
+    }
+    let affected = |cloud: &Cloud, name: &str| {
+        let id = FaultId { namespace: NAMESPACE.into(), name: name.into() };
+        let affected = cloud.observe_fault(&id).map(|seen| seen.affected).unwrap_or_default();
+        affected.into_iter().map(|one| one.machine).collect::<Vec<_>>()
+    };
+    let all = |cloud: &Cloud| faults.each_ref().map(|(name, ..)| affected(cloud, name));
+    let machine = |name: &str| vec![Some(name.to_owned())];
+    let hit = [machine("in-north"), machine("at-the-edge"), vec![None], vec![]];
+    assert_eq!(all(&world.cloud), hit);
+    let world = world.restart().await;
+    let is_back = |cloud: &Cloud| {
+        let wrong =
+            |name| cloud.observe_machine(&World::machine_id("demo", name)).map(|seen| seen.wrong.len());
+        cloud.observe_cluster(&World::id("demo")).is_some()
+            && ["in-north", "at-the-edge"].map(wrong) == [Some(1), Some(1)]
+    };
+    world.until("the cluster and its machines to be back", is_back).await;
+    assert_eq!(all(&world.cloud), hit);
     world.stop().await;
 }

@@ -228,7 +228,7 @@ fn samples() -> Vec<(&'static str, Value)> {
             text([cloud, "/namespaces/default/faults"]),
             json!({ "kind": "Fault", "apiVersion": "cloud.nephele.dev/v1alpha1",
                 "metadata": { "ownerReferences": [{ "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Scenario", "name": "s", "uid": "u" }] },
-                "spec": { "match": { "operations": ["CreateInstance"], "zones": ["n-a"], "names": ["x"],
+                "spec": { "match": { "operations": ["CreateInstance"], "zones": ["n-a"], "regions": ["n"], "names": ["x"],
                     "machineSelector": { "matchLabels": { "a": "b" } } },
                     "effect": { "fail": { "reason": "InsufficientCapacity", "message": "no", "retryAfter": "10s" } },
                     "budget": { "for": "10m" } } }),

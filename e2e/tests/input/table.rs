@@ -151,8 +151,8 @@ pub(crate) fn breaking(message: &str) -> Option<Value> {
         "match.pools can only be set with the effect addresses" => {
             json!({"effect": {"freeze": {}}, "match": {"pools": ["a"]}})
         }
-        "match.names, match.zones, match.instanceTypes, match.markets and match.machineSelector cannot be set with \
-          the effect addresses" => {
+        "match.names, match.zones, match.regions, match.instanceTypes, match.markets and match.machineSelector cannot be \
+          set with the effect addresses" => {
             json!({"effect": {"addresses": {"exhausted": {}}}, "match": {"names": ["a"]}})
         }
         "budget.count can be at most 100, except with the effects fail, delay and lag" => {

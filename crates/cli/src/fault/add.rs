@@ -95,6 +95,9 @@ struct MatchArgs {
     /// Machines in this zone; repeatable
     #[arg(long = "zone", value_name = "ZONE")]
     zones: Vec<String>,
+    /// Machines and load balancers in this region; repeatable
+    #[arg(long = "region", value_name = "REGION")]
+    regions: Vec<String>,
     /// Machines of this instance type; repeatable
     #[arg(long = "instance-type", value_name = "TYPE")]
     instance_types: Vec<String>,
@@ -154,10 +157,11 @@ fn fault(
     budget: BudgetArgs,
 ) -> Value {
     let NamedEffect { name: word, effect } = effect;
-    let MatchArgs { operations, callers, names, zones, instance_types, machines, clusters } = matches;
+    let MatchArgs { operations, callers, names, zones, regions, instance_types, machines, clusters } =
+        matches;
     let BudgetArgs { probability, skip, count, lasts } = budget;
     let matches = json!({
-        "operations": operations, "callers": callers, "names": names, "zones": zones,
+        "operations": operations, "callers": callers, "names": names, "zones": zones, "regions": regions,
         "instanceTypes": instance_types, "machineSelector": machines, "clusterSelector": clusters,
     });
     let budget = json!({ "probability": probability, "skip": skip, "count": count, "for": lasts });
@@ -304,6 +308,7 @@ mod tests {
         let matches = MatchArgs {
             operations: vec!["CreateInstance".into()],
             zones: vec!["a".into(), "b".into()],
+            regions: vec!["r".into()],
             machines: Some(selector::parse("x=y").expect("a selector")),
             ..MatchArgs::default()
         };
@@ -317,7 +322,7 @@ mod tests {
             "metadata": { "generateName": "fail-" },
             "spec": {
                 "effect": { "fail": { "reason": "Throttled" } },
-                "match": { "operations": ["CreateInstance"], "zones": ["a", "b"], "machineSelector": labels },
+                "match": { "operations": ["CreateInstance"], "zones": ["a", "b"], "regions": ["r"], "machineSelector": labels },
                 "budget": { "count": 3, "for": "10m" },
             },
         });

@@ -25,6 +25,7 @@ fn cluster() -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: "demo".into() },
         labels: BTreeMap::new(),
+        region: None,
         catalog: String::new(),
         endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
         created_at: at(),

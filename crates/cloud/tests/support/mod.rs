@@ -187,6 +187,7 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
     ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: name.into() },
         labels: BTreeMap::new(),
+        region: None,
         catalog: String::new(),
         endpoint: None,
         created_at: created_at(),

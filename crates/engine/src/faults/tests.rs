@@ -52,18 +52,29 @@ fn any_fault() -> impl Strategy<Value = Fault> {
         Effect::Outage { affliction: affliction(), retry_after },
     ];
     let operations = prop_oneof![Just(vec![]), subsequence(Verb::ALL.to_vec(), 1..4)];
+    let matches = (
+        operations,
+        few(),
+        few(),
+        few(),
+        few(),
+        subsequence(Market::ALL.to_vec(), 0..2),
+        selector(),
+        selector(),
+    );
     let matches =
-        (operations, few(), few(), few(), subsequence(Market::ALL.to_vec(), 0..2), selector(), selector());
-    let matches =
-        matches.prop_map(|(operations, names, zones, instance_types, markets, group, instance)| Matches {
-            operations: operations.into_iter().collect(),
-            callers: BTreeSet::new(),
-            names,
-            zones,
-            instance_types,
-            markets: markets.into_iter().collect(),
-            group,
-            instance,
+        matches.prop_map(|(operations, names, zones, regions, instance_types, markets, group, instance)| {
+            Matches {
+                operations: operations.into_iter().collect(),
+                callers: BTreeSet::new(),
+                names,
+                zones,
+                regions,
+                instance_types,
+                markets: markets.into_iter().collect(),
+                group,
+                instance,
+            }
         });
     let budget = (
         prop_oneof![Just(1.0), 0.0..1.0f64],
@@ -99,11 +110,13 @@ fn subject() -> impl Strategy<Value = (ResourceSpec, Option<Labels>)> {
     let value = || select(VALUES.to_vec()).prop_map(str::to_owned);
     let kinds = select(vec![ResourceKind::Instance, ResourceKind::LoadBalancer]);
     let other = prop::option::of(value());
-    let fields = (kinds, value(), value(), other.clone(), other, select(Market::ALL.to_vec()), labels());
+    let places = (other.clone(), other.clone());
+    let fields = (kinds, value(), value(), places, other, select(Market::ALL.to_vec()), labels());
     (fields, prop::option::of(labels())).prop_map(
-        |((kind, group, name, zone, instance_type, market, labels), of_group)| {
+        |((kind, group, name, (zone, region), instance_type, market, labels), of_group)| {
             let id = ResourceId { account: "default".into(), group, kind, name };
-            (ResourceSpec { zone, instance_type, market, labels, ..ResourceSpec::new(id) }, of_group)
+            let spec = ResourceSpec { zone, region, instance_type, market, labels, ..ResourceSpec::new(id) };
+            (spec, of_group)
         },
     )
 }

@@ -100,6 +100,7 @@ mod tests {
         let spec = ClusterSpec {
             id: id(),
             labels: [].into(),
+            region: None,
             catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,

@@ -68,7 +68,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
         let found = id.clone().zip(cluster).filter(|_| owned && (!paused || object.is_provisioned()));
         let wanted = found.map(|(id, cluster)| Wanted {
-            spec: spec(object, &cluster, id),
+            spec: spec(object, &cluster, id, &offer),
             authorities: sources(&cluster, ca, etcd),
             cluster,
             offer,
@@ -88,7 +88,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     let paused = paused_message("InMemoryCluster", &object.metadata, paused);
     let wanted = cluster.map(|cluster| {
         Box::new(Wanted {
-            spec: spec(object, &cluster, id.clone()),
+            spec: spec(object, &cluster, id.clone(), &offer),
             authorities: sources(&cluster, ca, etcd),
             cluster,
             offer,
@@ -106,7 +106,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     }
 }
 
-fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSpec {
+fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId, offer: &Offer) -> ClusterSpec {
     // An endpoint from the user, on either object, comes before one that the cloud chooses; it may have only a host or
     // only a port.
     let own = object.spec.control_plane_endpoint.clone().unwrap_or_default();
@@ -120,6 +120,7 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId) -> ClusterSp
     ClusterSpec {
         id,
         labels: cluster.labels().clone(),
+        region: offer.load_balancer_region(),
         catalog: cloud_name(object).to_owned(),
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
         created_at: first_created(object),
@@ -208,6 +209,7 @@ mod tests {
         ClusterSpec {
             id: id(),
             labels: [].into(),
+            region: None,
             catalog: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
@@ -250,7 +252,7 @@ mod tests {
             object.spec.control_plane_endpoint = own;
             cluster.spec.control_plane_endpoint = of_cluster;
             let expected = expected.map(|(host, port)| Endpoint { host: host.to_owned(), port });
-            assert_eq!(spec(&object, &cluster, id()).endpoint, expected);
+            assert_eq!(spec(&object, &cluster, id(), &Offer::default()).endpoint, expected);
         }
     }
 
@@ -258,7 +260,8 @@ mod tests {
     fn the_status_says_whether_a_read_was_refused() {
         let cluster = objects::cluster("demo");
         let mut object = objects::in_memory_cluster(&cluster);
-        let is_read_refused = |object: &InMemoryCluster| spec(object, &cluster, id()).is_read_refused;
+        let is_read_refused =
+            |object: &InMemoryCluster| spec(object, &cluster, id(), &Offer::default()).is_read_refused;
         let refused = |reason: &str, mut status: InMemoryClusterStatus| {
             let kind = types::LOAD_BALANCER_AVAILABLE;
             status.conditions.push(conditions::condition(kind, conditions::FALSE, reason, ""));

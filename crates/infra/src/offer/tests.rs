@@ -66,6 +66,21 @@ fn zones_are_the_failure_domains_of_clusters_that_list_none() {
 }
 
 #[test]
+fn a_load_balancer_is_in_the_region_of_all_zones_for_control_planes_or_in_none() {
+    let region = |domains: &[FailureDomain]| {
+        Offer { failure_domains: domains.to_vec(), ..Offer::default() }.load_balancer_region()
+    };
+    let north = |name: &str| domain(name, true, "north");
+    let edge = domain("edge", false, "edge");
+    assert_eq!(region(&[north("a"), north("b"), edge.clone()]), Some("north".into()));
+    assert_eq!(region(&[north("a"), domain("c", true, "south")]), None);
+    let without = FailureDomain { attributes: [].into(), ..north("b") };
+    for nowhere in [vec![], vec![edge], vec![without.clone()], vec![north("a"), without]] {
+        assert_eq!(region(&nowhere), None, "{nowhere:?}");
+    }
+}
+
+#[test]
 fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing() {
     let types = vec![v1alpha1::InstanceType {
         name: "m.large".into(),

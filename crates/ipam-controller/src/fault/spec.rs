@@ -54,6 +54,7 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         names,
         pools,
         zones,
+        regions,
         instance_types,
         markets,
         cluster_selector,
@@ -64,6 +65,7 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         ("match.callers", callers),
         ("match.names", names),
         ("match.zones", zones),
+        ("match.regions", regions),
         ("match.instanceTypes", instance_types),
         ("match.markets", markets),
     ];
@@ -189,6 +191,7 @@ mod tests {
             unfit("callers", json!(["machine"])),
             unfit("names", json!(["m"])),
             unfit("zones", json!(["z"])),
+            unfit("regions", json!(["r"])),
             unfit("instanceTypes", json!(["t"])),
             unfit("markets", json!(["Spot"])),
             unfit("machineSelector", json!({ "matchLabels": { "a": "b" } })),

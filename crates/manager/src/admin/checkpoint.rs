@@ -201,6 +201,7 @@ mod tests {
         ClusterSpec {
             id: ClusterId { namespace: namespace.into(), name: "demo".into() },
             labels: [].into(),
+            region: None,
             catalog: String::new(),
             endpoint: None,
             created_at: jiff::Timestamp::UNIX_EPOCH,

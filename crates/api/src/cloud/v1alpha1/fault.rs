@@ -125,9 +125,10 @@ pub const AFFECTED_MAX: usize = 100;
     ),
     schema::rule(
         "!has(self.effect.addresses) || !has(self.match) || !(has(self.match.names) || has(self.match.zones) || \
-         has(self.match.instanceTypes) || has(self.match.markets) || has(self.match.machineSelector))",
-        "match.names, match.zones, match.instanceTypes, match.markets and match.machineSelector cannot be set with the \
-         effect addresses",
+         has(self.match.regions) || has(self.match.instanceTypes) || has(self.match.markets) || \
+         has(self.match.machineSelector))",
+        "match.names, match.zones, match.regions, match.instanceTypes, match.markets and match.machineSelector cannot be \
+         set with the effect addresses",
     ),
 ]))]
 pub struct FaultSpec {
@@ -173,6 +174,14 @@ pub struct FaultMatch {
     #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub zones: Vec<String>,
+    /// The regions of the machines and load balancers. A machine is in the region of its zone, if its cloud or its failure
+    /// domain names one. A load balancer, and with it a Cluster, is in the region of all zones for control planes, if
+    /// these are in one region, and otherwise in none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100))]
+    #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub regions: Vec<String>,
     /// The instance types of the machines. A load balancer has none and is not hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
@@ -232,7 +241,7 @@ pub struct FaultEffect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
     /// The API servers of a workload cluster misbehave. Such a fault is about Clusters, so fields of match that are
-    /// about machines fit nothing.
+    /// about machines only fit nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServerFault>,
     /// The etcd of a workload cluster misbehaves.
@@ -242,7 +251,7 @@ pub struct FaultEffect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificateFault>,
     /// The load balancer of a workload cluster misbehaves. Such a fault is about Clusters, so fields of match that are
-    /// about machines fit nothing.
+    /// about machines only fit nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancerFault>,
     /// The Node of the machine has the provider ID of no machine. A machine that has a Node already is not hit.
