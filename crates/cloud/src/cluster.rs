@@ -25,7 +25,7 @@ use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::{Stage, control_plane_node};
+use crate::identity::{Role, Stage, control_plane_node};
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
@@ -243,6 +243,11 @@ impl Cluster {
         let mut names: Vec<_> = self.served.etcd.lock().members().map(|member| member.name.clone()).collect();
         names.sort();
         names
+    }
+
+    /// The role of a machine. None if it is not known.
+    pub(crate) fn role(&self, name: &str) -> Option<Role> {
+        Some(self.state.lock().machines.get(name)?.spec.role)
     }
 
     /// Who calls the cloud about a machine.

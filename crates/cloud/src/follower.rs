@@ -14,7 +14,7 @@ use nephele_engine::{
 
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::identity::{ClusterId, MachineId, Stage};
+use crate::identity::{ClusterId, MachineId, Role, Stage};
 use crate::observation::Changed;
 use crate::symptom::{Symptom, symptoms};
 
@@ -110,6 +110,9 @@ impl Cluster {
         let Some(id) = MachineId::of_resource(record.resource()) else {
             return self.show_load_balancer(record, changed);
         };
+        if self.may_change_backends(&id.name, record) {
+            changed.insert(Changed::Backends(id.cluster.clone()));
+        }
         match record {
             Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Delete(_)) =>
@@ -159,6 +162,21 @@ impl Cluster {
         }
     }
 
+    /// Whether a record of a machine may change what its load balancer says about it. The load balancer has records of its
+    /// own for what comes into or goes out of service.
+    fn may_change_backends(&self, machine: &str, record: &Record) -> bool {
+        let is_news = match record {
+            Record::Operation { operation, outcome: Outcome::Accepted, .. } => {
+                matches!(operation.request, Request::Delete(_))
+            }
+            Record::Event(Event { kind, .. }) => {
+                matches!(kind, EventKind::Adopted { .. } | EventKind::Afflicted { .. } | EventKind::Deleted)
+            }
+            _ => false,
+        };
+        is_news && self.role(machine) != Some(Role::Worker)
+    }
+
     /// Shows a record of the load balancer.
     fn show_load_balancer(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         match record {
@@ -171,6 +189,16 @@ impl Cluster {
             // A new load balancer reports nothing by itself: machines have to be registered again.
             Record::Operation { operation, outcome: Outcome::Accepted, .. }
                 if matches!(operation.request, Request::Create(_)) => {}
+            // The caller of the operation knows, but it is the reconciler of a machine.
+            Record::Operation { operation, outcome: Outcome::Accepted, .. }
+                if matches!(
+                    operation.request,
+                    Request::RegisterBackend { .. } | Request::DeregisterBackend { .. }
+                ) =>
+            {
+                changed.insert(Changed::Backends(self.spec.id.clone()));
+                return;
+            }
             // The caller of the operation knows.
             Record::Operation { .. }
             | Record::TurnEnded { .. }

@@ -15,6 +15,7 @@
 
 mod account_metrics;
 mod allocation;
+mod backend;
 mod caller;
 mod certificates;
 mod checkpoint;
@@ -55,6 +56,7 @@ mod tunnel;
 mod usage;
 mod user_data;
 
+pub use backend::{Backend, OutOfService, OutOfServiceReason};
 pub use caller::Caller;
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};

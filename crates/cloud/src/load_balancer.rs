@@ -2,6 +2,7 @@
 
 use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec};
 
+use crate::backend::backend;
 use crate::caller::Caller;
 use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
@@ -43,6 +44,13 @@ impl Cloud {
         self.look(|engine| engine.is_reserved(&id.load_balancer()))
     }
 
+    /// Whether a machine exists since an earlier process and was not adopted yet. When it is adopted, it is behind its load
+    /// balancer if it was before.
+    #[must_use]
+    pub fn expects_machine(&self, id: &MachineId) -> bool {
+        self.look(|engine| engine.is_reserved(&id.resource()))
+    }
+
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
     ///
     /// # Errors
@@ -52,11 +60,11 @@ impl Cloud {
         match self.ask_as(Caller::Cluster.as_str(), Request::Describe(balancer.clone())) {
             Ok(()) => Ok(self.look(|engine| {
                 let found = engine.get(&balancer)?;
-                Some(LoadBalancer {
-                    endpoint: found.spec.endpoint.clone()?,
-                    backends: found.backends.keys().cloned().collect(),
-                    in_service: engine.in_service(&balancer).map(str::to_owned).collect(),
-                })
+                let backends = found.backends.iter().filter_map(|(name, from)| {
+                    let machine = MachineId { cluster: id.clone(), name: name.clone() };
+                    Some((name.clone(), backend(found, engine.get(&machine.resource())?, from)))
+                });
+                Some(LoadBalancer { endpoint: found.spec.endpoint.clone()?, backends: backends.collect() })
             })),
             Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
             Err(error) => Err(error),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use nephele_engine::{Endpoint, Hardware};
 
+use crate::backend::Backend;
 use crate::identity::{ClusterId, FaultId, MachineId, Stage};
 use crate::spec::{Allocation, Software};
 use crate::symptom::Symptom;
@@ -30,10 +31,8 @@ pub struct ClusterObservation {
 pub struct LoadBalancer {
     /// Its endpoint.
     pub endpoint: Endpoint,
-    /// The names of the machines that are registered with it, in order.
-    pub backends: Vec<String>,
-    /// The registered machines that are in service.
-    pub in_service: Vec<String>,
+    /// The machines that are registered with it, by name.
+    pub backends: BTreeMap<String, Backend>,
 }
 
 /// The state of a machine.
@@ -148,6 +147,9 @@ pub enum Deletion {
 pub enum Changed {
     /// A cluster.
     Cluster(ClusterId),
+    /// What the load balancer of a cluster says about its backends. Those that come into or go out of service change the
+    /// cluster.
+    Backends(ClusterId),
     /// A machine.
     Machine(MachineId),
     /// A fault: it has hit something, or its time is over.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{
-    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint, ErrorClass,
-    FormerCluster, LoadBalancer, MachineId, Role,
+    Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint,
+    ErrorClass, FormerCluster, LoadBalancer, MachineId, Role,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
 use prometheus::Registry;
@@ -175,35 +175,37 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
     let mut journal = cloud.journal();
     let mut lines = journal.next().await;
     let (id, endpoint) = world.cluster("demo", &ECDSA);
-    let described = |backends: &[&str], in_service: &[&str]| {
-        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let (backends, in_service) = (names(backends), names(in_service));
-        Some(LoadBalancer { endpoint: endpoint.clone(), backends, in_service })
-    };
     let led_to = || cloud.observe_cluster(&id).map(|seen| seen.backends);
 
     // An API server that is not registered gets no requests.
     let first = machine(&id, "cp", Role::ControlPlane);
     cloud.ensure_machine(first.clone()).unwrap();
-    assert!(cloud.observe_machine(&first.id).unwrap().reached(nephele_cloud::Stage::ApiServer).is_some());
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    let seen = cloud.observe_machine(&first.id).unwrap();
+    assert!(seen.reached(nephele_cloud::Stage::ApiServer).is_some());
+    let address = seen.allocation.addresses.iter().find(|address| address.kind == "InternalIP").unwrap();
+    let up = Backend { address: address.address.clone(), out_of_service: None };
+    let described = |backends: &[&str]| {
+        let backends = backends.iter().map(|&name| (name.to_owned(), up.clone())).collect();
+        Some(LoadBalancer { endpoint: endpoint.clone(), backends })
+    };
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
     cloud.register_backend(&first.id).unwrap();
     cloud.register_backend(&first.id).unwrap();
-    let up = described(&["cp"], &["cp"]);
+    let up = described(&["cp"]);
     assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(1), up));
     cloud.deregister_backend(&first.id).unwrap();
     cloud.deregister_backend(&first.id).unwrap();
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
     // A machine that is deleted goes out of service, whether or not it is deregistered.
     cloud.register_backend(&first.id).unwrap();
     assert_eq!(cloud.delete_machine(&first.id).unwrap(), Deletion::Gone);
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[], &[])));
+    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
     cloud.register_backend(&first.id).unwrap();
 
     assert_eq!(cloud.delete_load_balancer(&id).unwrap(), Deletion::Gone);
     assert_eq!(cloud.describe_load_balancer(&id).unwrap(), None);
     assert_eq!(cloud.ensure_cluster(cluster("demo")).unwrap(), endpoint);
-    assert_eq!(cloud.describe_load_balancer(&id).unwrap(), described(&[], &[]));
+    assert_eq!(cloud.describe_load_balancer(&id).unwrap(), described(&[]));
     cloud.delete_cluster(&id);
     assert_eq!(cloud.describe_load_balancer(&id).unwrap(), None);
 

@@ -20,7 +20,8 @@ use crate::support::{
 #[tokio::test(start_paused = true)]
 async fn stages_come_when_they_are_due_and_changes_say_so() {
     let cloud = on_tokio_time(30_200..=30_209, Duration::ZERO);
-    let mut changes = cloud.changes().filter(|changed| !matches!(changed, Changed::Usage(_)));
+    let mut changes =
+        cloud.changes().filter(|changed| !matches!(changed, Changed::Usage(_) | Changed::Backends(_)));
     let spec = cluster("slow");
     let cluster_id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();

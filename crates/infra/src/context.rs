@@ -1,6 +1,7 @@
 //! The caches and clients that all reconcilers share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{CallError, Changed, Cloud, CloudError, ClusterId, Hardware, Model};
-use nephele_kit::{Cache, Clock, Events, owner_cluster};
+use nephele_kit::{Cache, Clock, Events, Pace, owner_cluster};
 use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
 
@@ -52,6 +53,10 @@ pub(crate) struct Context {
     pub(crate) claims: ClaimCache,
     pub(crate) clouds: Cache<SimulatedCloud>,
     pub(crate) offers: Offers,
+    /// When the backends in the status of each cluster were written last. No more entries than there are clusters.
+    pub(crate) backends_written: Pace<ClusterId>,
+    /// Whether the machines of before a restart are reserved in the cloud. Until then it does not know whom it expects.
+    pub(crate) machines_reserved: AtomicBool,
     pub(crate) catalogs: Catalogs,
     pub(crate) faults: Faults,
     /// The hooks before a machine is created and after it is deleted.

@@ -7,6 +7,7 @@
 //! ports of the Clusters that are published under its own host. Managers that share a host need separate port ranges.
 
 use std::sync::Once;
+use std::sync::atomic::Ordering;
 
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
@@ -83,6 +84,7 @@ fn machines(context: &Context, store: &Store<InMemoryMachine>) {
         context.known_machines.note(&machine.id.cluster, &machine.id.name);
     });
     context.cloud.reserve_machines(reserved);
+    context.machines_reserved.store(true, Ordering::Release);
 }
 
 /// Reserves the same for a machine that is seen for the first time, for example one that comes from another management

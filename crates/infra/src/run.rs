@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future, future::BoxFuture, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -18,7 +19,7 @@ use nephele_api::labels;
 use nephele_cloud::{Changed, Cloud, ClusterId};
 use nephele_fault::is_of_addresses;
 use nephele_kit::{
-    Cache, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped, when_woken,
+    Cache, Pace, Readiness, RunError, Runner, Services, WatchFilter, owner_of_kind, scoped, when_woken,
 };
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -174,6 +175,8 @@ pub fn run(
             claims,
             clouds,
             offers: Offers::default(),
+            backends_written: Pace::default(),
+            machines_reserved: AtomicBool::new(false),
             catalogs: Catalogs::default(),
             faults: Faults::new(faults, filter.clone()),
             hooks,
@@ -349,7 +352,7 @@ fn run_templates<K: Template>(
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
-            Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
+            Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -382,7 +385,7 @@ fn wake_clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) -> Run
     let (of_secret, of_change, store) = (of(context), of(context), runner.store());
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
-            Changed::Cluster(id) => of_change(&id).into_iter().collect(),
+            Changed::Cluster(id) | Changed::Backends(id) => of_change(&id).into_iter().collect(),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
@@ -422,7 +425,9 @@ fn wake_clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Usage(namespace) | Changed::Namespace(namespace) => all_of(&store, &namespace),
-            Changed::Cluster(_) | Changed::Machine(_) | Changed::Fault(_) => Vec::new(),
+            Changed::Cluster(_) | Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) => {
+                Vec::new()
+            }
             Changed::Everything => all(&store),
         })
     });
@@ -441,7 +446,7 @@ fn wake_faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
                 let may_spare = objects.iter().filter(of_namespace).filter(|object| fault::may_spare(object));
                 may_spare.map(|object| ObjectRef::from_obj(&**object)).collect()
             }
-            Changed::Cluster(_) | Changed::Machine(_) => Vec::new(),
+            Changed::Cluster(_) | Changed::Backends(_) | Changed::Machine(_) => Vec::new(),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Everything => all(&store),
         })
@@ -492,7 +497,7 @@ fn wake_machine_pools(
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&of_offers, &id),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
-            Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
+            Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
@@ -522,7 +527,7 @@ fn machines_changed(
             Changed::Machine(id) => vec![ObjectRef::new(&id.name).within(&id.cluster.namespace)],
             Changed::Cluster(id) => machines.cluster(&id),
             Changed::Namespace(namespace) => machines.namespace(&namespace),
-            Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
+            Changed::Backends(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&machines.store),
         })
     })

@@ -1,5 +1,6 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
+mod backends;
 mod bootstrap;
 mod clouds;
 mod damage;

@@ -140,7 +140,7 @@ struct Identity {
 }
 
 async fn identity(world: &World) -> Identity {
-    let object = world.settled_cluster(&world.provisioned("demo").await).await;
+    world.settled_cluster(&world.provisioned("demo").await).await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let (mut machines, mut networks, mut provider_ids) = (vec![], vec![], vec![]);
     for name in MACHINES {
@@ -149,6 +149,7 @@ async fn identity(world: &World) -> Identity {
         networks.push(machine.status.and_then(|status| status.network));
         provider_ids.push(machine.spec.provider_id);
     }
+    let object = world.served_cluster("demo").await;
     let cluster = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
     let endpoint = json!(object.spec.control_plane_endpoint);
     let balancer = object.status.map(|status| InMemoryClusterStatus { conditions: vec![], ..status });

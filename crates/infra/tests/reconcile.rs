@@ -11,7 +11,7 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachineStatus, Initialization,
 };
 use nephele_api::{finalizers, labels};
-use nephele_cloud::{Cloud, Endpoint, LoadBalancer, Stage, StageObservation};
+use nephele_cloud::{Backend, Cloud, Endpoint, LoadBalancer, Stage, StageObservation};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::{Value, json};
 
@@ -39,8 +39,9 @@ async fn a_cluster_with_a_control_plane_and_a_worker_comes_up() {
     assert_eq!((observed.backends, observed.machines, observed.authorities_set), (1, 1, true));
     let balancer = world.cloud.describe_load_balancer(&World::id("demo")).expect("it answers");
     let endpoint = Endpoint { host: "127.0.0.1".into(), port: 11_000 };
-    let (backends, in_service) = (vec!["cp".to_owned()], vec!["cp".to_owned()]);
-    assert_eq!(balancer, Some(LoadBalancer { endpoint, backends, in_service }));
+    let address = status.addresses.iter().find(|address| address.kind == "InternalIP").expect("one");
+    let up = Backend { address: address.address.clone(), out_of_service: None };
+    assert_eq!(balancer, Some(LoadBalancer { endpoint, backends: [("cp".to_owned(), up)].into() }));
 
     let worker = world.machine(&objects::worker("demo", "w")).await;
     let waiting = world.waits(&worker, "WaitingForControlPlaneInitialized").await;
@@ -356,7 +357,7 @@ async fn deletion_takes_the_machines_then_the_cluster_and_frees_the_port() {
     assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "cp")), None);
     assert_eq!(world.cloud.observe_cluster(&World::id("demo")).map(|seen| seen.backends), Some(0));
     let balancer = || world.cloud.describe_load_balancer(&World::id("demo")).expect("it answers");
-    assert_eq!(balancer().map(|balancer| balancer.backends), Some(vec![]));
+    assert_eq!(balancer().map(|balancer| balancer.backends), Some([].into()));
     world.api.delete::<InMemoryCluster>("demo").await;
     world.api.eventually_gone::<InMemoryCluster>("demo").await;
     assert_eq!((world.cloud.observe_cluster(&World::id("demo")), balancer()), (None, None));
@@ -388,13 +389,13 @@ async fn deletion_does_not_wait_for_gates_or_owners() {
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_everything_is_as_it_was() {
     let world = World::start(12_300);
-    let cluster = world.cluster("demo").await;
+    world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
     world.bootstrap("cp").await;
     let machine = world.ready(&machine).await;
     let seen = world.cloud.observe_machine(&World::machine_id("demo", "cp")).expect("it is there");
-    let cluster = world.settled_cluster(&cluster).await;
+    let cluster = world.served_cluster("demo").await;
 
     let world = world.restart().await;
     world
@@ -421,12 +422,12 @@ async fn after_a_restart_everything_is_as_it_was() {
 #[tokio::test(start_paused = true)]
 async fn a_settled_world_is_not_written_to() {
     let world = World::start(12_400);
-    let cluster = world.cluster("demo").await;
+    world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
     world.bootstrap("cp").await;
     let machine = world.ready(&machine).await;
-    let cluster = world.settled_cluster(&cluster).await;
+    let cluster = world.served_cluster("demo").await;
     let _ = world.api.take_writes();
     // Each of these patches triggers both controllers.
     for value in ["1", "2", "3"] {

@@ -1,12 +1,17 @@
 //! Creates or deletes a cluster. Everything here is idempotent.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint};
+use nephele_cloud::{
+    Backend, CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer, MachineId,
+};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
@@ -18,12 +23,21 @@ use crate::context::{Context, is_held};
 use crate::offer::Offer;
 use crate::refusal::retry;
 
+/// When to look again at a cluster whose machines of before a restart are not reserved yet.
+const EARLY: Duration = Duration::from_secs(1);
+
 /// The result of [`provide`].
 #[derive(Debug)]
 pub(super) struct Applied {
     /// The object as it was written; none when nothing was written.
     pub(super) object: Option<InMemoryCluster>,
     pub(super) endpoint: Result<Endpoint, ClusterError>,
+    /// The backends of its load balancer, by name; none when the cloud says nothing about them.
+    pub(super) backends: Option<BTreeMap<String, Backend>>,
+    /// The machines in the status that the cloud does not have yet after a restart.
+    pub(super) expected: BTreeSet<String>,
+    /// Whether some of them may never come: the machines of before the restart are not reserved yet.
+    pub(super) is_early: bool,
     /// The host that new clusters are published under.
     pub(super) advertised_host: String,
     pub(super) authorities: AuthoritiesState,
@@ -35,14 +49,27 @@ pub(super) struct Applied {
 
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
-        match &self.endpoint {
-            Err(error) => retry(error.class()),
-            Ok(_) => match self.authorities {
-                AuthoritiesState::Missing => Outcome::WaitingOn("authorities"),
-                AuthoritiesState::Invalid(_) => Outcome::WaitingOn("valid authorities"),
-                AuthoritiesState::InUse => Outcome::Done,
-            },
+        if self.is_early { self.outcome_within(EARLY) } else { outcome(&self.endpoint, &self.authorities) }
+    }
+
+    /// When to reconcile again, at the latest after a time.
+    pub(super) fn outcome_within(&self, wait: Duration) -> Outcome {
+        match outcome(&self.endpoint, &self.authorities) {
+            Outcome::After(after) => Outcome::After(after.min(wait)),
+            Outcome::Done | Outcome::WaitingOn(_) => Outcome::After(wait),
         }
+    }
+}
+
+/// When to reconcile again.
+fn outcome(endpoint: &Result<Endpoint, ClusterError>, authorities: &AuthoritiesState) -> Outcome {
+    match endpoint {
+        Err(error) => retry(error.class()),
+        Ok(_) => match authorities {
+            AuthoritiesState::Missing => Outcome::WaitingOn("authorities"),
+            AuthoritiesState::Invalid(_) => Outcome::WaitingOn("valid authorities"),
+            AuthoritiesState::InUse => Outcome::Done,
+        },
     }
 }
 
@@ -82,15 +109,28 @@ pub(super) async fn provide(
     let offer = Arc::clone(&wanted.offer);
     let new = wanted.observed.is_none();
     show(context, wanted);
-    let endpoint = match make(context, wanted) {
-        Ok(endpoint) => endpoint,
+    // Asked first: one that comes back meanwhile is then in the answer.
+    let is_early = !context.machines_reserved.load(Ordering::Acquire);
+    let expected = expected(object, context, id, is_early);
+    let is_early = is_early && !expected.is_empty();
+    let LoadBalancer { endpoint, backends } = match make(context, wanted) {
+        Ok(balancer) => balancer,
         Err(error) => {
             // A cluster that was provisioned before a restart runs, whatever the cloud answers to reads.
             if new && object.is_provisioned() {
                 support(object, context, wanted);
             }
-            let (endpoint, authorities) = (Err(error), AuthoritiesState::Missing);
-            return Ok(Applied { object: None, endpoint, advertised_host, authorities, offer, claimed });
+            return Ok(Applied {
+                object: None,
+                endpoint: Err(error),
+                backends: None,
+                expected,
+                is_early,
+                advertised_host,
+                authorities: AuthoritiesState::Missing,
+                offer,
+                claimed,
+            });
         }
     };
     if new && object.is_provisioned() && endpoint.host != advertised_host {
@@ -112,16 +152,36 @@ pub(super) async fn provide(
         // Machines that were up before a restart wait for their cluster.
         context.machines_woken.wake(id);
     }
-    Ok(Applied { object: published, endpoint: Ok(endpoint), advertised_host, authorities, offer, claimed })
+    Ok(Applied {
+        object: published,
+        endpoint: Ok(endpoint),
+        backends: Some(backends),
+        expected,
+        is_early,
+        advertised_host,
+        authorities,
+        offer,
+        claimed,
+    })
 }
 
-/// Creates the cluster and reads the endpoint of its load balancer from the cloud.
-fn make(context: &Context, wanted: &Wanted) -> Result<Endpoint, ClusterError> {
+/// The machines behind the load balancer, according to the status, that the cloud does not have yet after a restart. When
+/// they are back, they are behind it again.
+fn expected(object: &InMemoryCluster, context: &Context, id: &ClusterId, is_early: bool) -> BTreeSet<String> {
+    let listed =
+        object.status.iter().flat_map(|status| &status.load_balancer).flat_map(|known| &known.backends);
+    let names = listed.map(|backend| backend.name.clone());
+    let machine = |name: &String| MachineId { cluster: id.clone(), name: name.clone() };
+    names.filter(|name| is_early || context.cloud.expects_machine(&machine(name))).collect()
+}
+
+/// Creates the cluster and reads its load balancer from the cloud.
+fn make(context: &Context, wanted: &Wanted) -> Result<LoadBalancer, ClusterError> {
     let id = &wanted.spec.id;
     context.cloud.ensure_cluster(wanted.spec.clone())?;
     let described = context.cloud.describe_load_balancer(id)?;
     // The load balancer was deleted between the two calls.
-    described.map(|balancer| balancer.endpoint).ok_or_else(|| ClusterError::Unknown(id.clone()))
+    described.ok_or_else(|| ClusterError::Unknown(id.clone()))
 }
 
 /// Stores the offer for the machines of a cluster, before the cloud has the cluster.
@@ -158,9 +218,7 @@ pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Want
     if endpoint.is_ok() && wanted.observed.is_none() {
         context.machines_woken.wake(id);
     }
-    let advertised_host = context.cloud.advertised_host().to_owned();
-    let offer = Arc::clone(&wanted.offer);
-    Applied { object: None, endpoint, advertised_host, authorities, offer, claimed: None }.outcome()
+    outcome(&endpoint, &authorities)
 }
 
 /// Deletes a simulated cluster that has no InMemoryCluster of this provider any more.
@@ -168,6 +226,7 @@ pub(crate) fn abandon(context: &Context, id: &ClusterId) {
     context.cloud.delete_cluster(id);
     context.authorities.forget(id);
     context.offers.forget(id);
+    context.backends_written.forget(id);
 }
 
 /// Writes the finalizer, the endpoint and the time of the cluster's creation in one patch.

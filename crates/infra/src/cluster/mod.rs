@@ -1,6 +1,7 @@
 //! `InMemoryCluster`: its load balancer, its certificates, its failure domains.
 
 mod act;
+mod backends;
 mod credentials;
 mod fetch;
 mod plan;
@@ -130,16 +131,25 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             let applied = act::provide(&object, &context, &wanted).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
             // 5. report: one status patch, or none.
-            report::write(object, &context, report::provided(object, &applied, now))
-                .await
-                .map_err(Error::Patch)?;
+            let (id, status) = (&wanted.spec.id, report::provided(object, &applied, now));
+            if backends::are_all_that_differs(object.status.as_ref(), &status)
+                && let Some(wait) = context.backends_written.wait(id, now)
+            {
+                return Ok(applied.outcome_within(wait));
+            }
+            let known = object.status.as_ref().and_then(|known| known.load_balancer.as_ref());
+            if known != status.load_balancer.as_ref() {
+                context.backends_written.note(id.clone(), now);
+            }
+            report::write(object, &context, status).await.map_err(Error::Patch)?;
             // 6. when to reconcile again.
             Ok(applied.outcome())
         }
     }
 }
 
-/// Reports how far a deletion is.
+/// Reports how far a deletion is. Nothing is said about the backends any more: a load balancer that is being deleted has none
+/// in service.
 async fn removed(object: &InMemoryCluster, context: &Context, removal: Removal) -> Result<Outcome, Error> {
     let (message, outcome) = match removal {
         Removal::Done => return Ok(Outcome::Done),
@@ -150,8 +160,8 @@ async fn removed(object: &InMemoryCluster, context: &Context, removal: Removal) 
         Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
         Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
     };
-    report::write(object, context, report::deleting(object, &message, context.now()))
-        .await
-        .map_err(Error::Patch)?;
+    let mut status = report::deleting(object, &message, context.now());
+    status.load_balancer = None;
+    report::write(object, context, status).await.map_err(Error::Patch)?;
     Ok(outcome)
 }

@@ -9,6 +9,7 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::ClusterError;
 
 use super::act::Applied;
+use super::backends;
 use crate::authorities::AuthoritiesState;
 use crate::offer::{Location, missing_message};
 use crate::refusal;
@@ -63,6 +64,9 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     let mut status = report.status;
     if let Some(address) = &applied.claimed {
         status.network = Some(ClusterNetworkStatus { control_plane_address: Some(address.clone()) });
+    }
+    if let Some(seen) = &applied.backends {
+        status.load_balancer = backends::listed(status.load_balancer.as_ref(), seen, &applied.expected);
     }
     if applied.endpoint.is_ok() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
@@ -167,6 +171,7 @@ fn summary(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -174,7 +179,7 @@ mod tests {
     use nephele_api::infrastructure::v1beta2::{
         ClaimedAddress, CloudReference, ControlPlaneEndpoint, FailureDomain,
     };
-    use nephele_cloud::Endpoint;
+    use nephele_cloud::{Backend, Endpoint};
     use nephele_testkit::objects;
 
     use super::*;
@@ -201,8 +206,33 @@ mod tests {
     fn applied(authorities: AuthoritiesState) -> Applied {
         let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
         let advertised_host = "127.0.0.1".into();
-        let offer = Arc::default();
-        Applied { object: None, endpoint, advertised_host, authorities, offer, claimed: None }
+        Applied {
+            object: None,
+            endpoint,
+            backends: Some(BTreeMap::new()),
+            expected: BTreeSet::new(),
+            is_early: false,
+            advertised_host,
+            authorities,
+            offer: Arc::default(),
+            claimed: None,
+        }
+    }
+
+    #[test]
+    fn the_backends_stay_when_the_cloud_says_nothing_about_them() {
+        let mut object = object();
+        let up = Backend { address: "10.0.0.7".into(), out_of_service: None };
+        let seen = |backends| Applied { backends, ..applied(AuthoritiesState::InUse) };
+        let status = provided(&object, &seen(Some([("cp".to_owned(), up)].into())), at(5));
+        let names = |status: &InMemoryClusterStatus| {
+            let listed = status.load_balancer.iter().flat_map(|balancer| &balancer.backends);
+            listed.map(|backend| (backend.name.clone(), backend.in_service)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&status), [("cp".to_owned(), true)]);
+        object.status = Some(status.clone());
+        assert_eq!(provided(&object, &seen(None), at(9)), status);
+        assert_eq!(names(&provided(&object, &seen(Some(BTreeMap::new())), at(9))), []);
     }
 
     #[test]
@@ -213,6 +243,7 @@ mod tests {
         let expected = InMemoryClusterStatus {
             initialization: Some(Initialization { provisioned: Some(true) }),
             network: None,
+            load_balancer: None,
             failure_domains: vec![domain("a"), domain("b")],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
@@ -277,6 +308,7 @@ mod tests {
         let expected = InMemoryClusterStatus {
             initialization: Some(Initialization { provisioned: Some(true) }),
             network: None,
+            load_balancer: None,
             failure_domains: vec![],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
@@ -335,6 +367,7 @@ mod tests {
         let expected = |message: &str| InMemoryClusterStatus {
             initialization: None,
             network: None,
+            load_balancer: None,
             failure_domains: vec![],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),

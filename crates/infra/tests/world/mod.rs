@@ -346,6 +346,18 @@ impl World {
             .await
     }
 
+    /// The InMemoryCluster once its authorities are in use and its control plane machines are in service.
+    pub(crate) async fn served_cluster(&self, name: &str) -> InMemoryCluster {
+        let is_served = |object: &InMemoryCluster| {
+            let status = object.status.clone().unwrap_or_default();
+            let backends = status.load_balancer.unwrap_or_default().backends;
+            conditions::is_true(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
+                && !backends.is_empty()
+                && backends.iter().all(|backend| backend.in_service)
+        };
+        self.api.eventually(name, "to be served", is_served).await
+    }
+
     /// The writes to objects of this name so far, as verb and resource.
     pub(crate) fn writes(&self, name: &str) -> Vec<String> {
         let writes = self.api.take_writes().into_iter().filter(|write| write.name == name);

@@ -260,6 +260,7 @@ impl Part for v1beta1::InMemoryClusterStatus {
         let Self {
             ready,
             network,
+            load_balancer,
             failure_domains,
             failure_reason: _,
             failure_message: _,
@@ -271,6 +272,7 @@ impl Part for v1beta1::InMemoryClusterStatus {
         v1beta2::InMemoryClusterStatus {
             initialization: ready.with(kept.0),
             network,
+            load_balancer,
             failure_domains: failure_domains.with(kept_lists.0),
             conditions: (conditions, v1beta2).with(kept_lists.1),
         }
@@ -285,7 +287,7 @@ impl Part for v1beta2::InMemoryClusterStatus {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { initialization, network, failure_domains, conditions } = self.clone();
+        let Self { initialization, network, load_balancer, failure_domains, conditions } = self.clone();
         let old = kept.clone();
         let (failure_reason, failure_message) =
             old.map(|old| (old.failure_reason, old.failure_message)).unwrap_or_default();
@@ -294,6 +296,7 @@ impl Part for v1beta2::InMemoryClusterStatus {
         v1beta1::InMemoryClusterStatus {
             ready: initialization.with(kept.as_ref().map(|kept| kept.ready)),
             network,
+            load_balancer,
             failure_domains: failure_domains.with(kept.map(|kept| kept.failure_domains)),
             failure_reason,
             failure_message,

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
 use crate::{
-    infrastructure::v1beta2::{CloudReference, ClusterNetwork, ClusterNetworkStatus, origin::ClusterOrigin},
+    infrastructure::v1beta2::{
+        CloudReference, ClusterNetwork, ClusterNetworkStatus, LoadBalancerStatus, origin::ClusterOrigin,
+    },
     schema,
 };
 
@@ -146,6 +148,9 @@ pub struct InMemoryClusterStatus {
     /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetworkStatus>,
+    /// What the cloud says about its load balancer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<LoadBalancerStatus>,
     /// The failure domains that machines can be placed in, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::reported_failure_domains_by_name")]

@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::origin::ClusterOrigin;
-use super::{ClusterNetwork, ClusterNetworkStatus, Initialization, PoolReference, is_default};
+use super::{
+    ClusterNetwork, ClusterNetworkStatus, Initialization, LoadBalancerStatus, PoolReference, is_default,
+};
 use crate::{host_port, schema};
 
 /// The desired state of a simulated cluster.
@@ -158,6 +160,9 @@ pub struct InMemoryClusterStatus {
     /// The status of its networking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<ClusterNetworkStatus>,
+    /// What the cloud says about its load balancer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<LoadBalancerStatus>,
     /// The failure domains that machines can be placed in, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::reported_failure_domains")]

@@ -6,6 +6,7 @@ pub mod deletion;
 mod former;
 pub mod instance;
 pub mod kubeadm;
+mod load_balancer;
 mod machine;
 mod machine_pool;
 mod machine_pool_template;
@@ -30,6 +31,7 @@ pub use cluster::{
 pub use cluster_template::{
     InMemoryClusterTemplate, InMemoryClusterTemplateResource, InMemoryClusterTemplateSpec,
 };
+pub use load_balancer::{BACKEND_REASONS, BACKENDS_MAX, Backend, LoadBalancerStatus};
 pub use machine::{
     Behaviour, Component, InMemoryMachine, InMemoryMachineSpec, InMemoryMachineStatus, MachineAddress,
     Provisioning,

@@ -70,6 +70,20 @@ fn cluster_network_status() -> impl Strategy<Value = Option<v1beta2::ClusterNetw
     option::of(option::of(claimed()).prop_map(network))
 }
 
+fn load_balancer() -> impl Strategy<Value = Option<v1beta2::LoadBalancerStatus>> {
+    let backend = (word(), word(), any::<bool>(), word(), word()).prop_map(
+        |(name, address, in_service, reason, message)| v1beta2::Backend {
+            name,
+            address,
+            in_service,
+            reason,
+            message,
+        },
+    );
+    let status = |(backends, other_backends)| v1beta2::LoadBalancerStatus { backends, other_backends };
+    option::of((vec(backend, 0..3), any::<i64>()).prop_map(status))
+}
+
 fn failure_domain_list() -> impl Strategy<Value = Vec<v1beta2::FailureDomain>> {
     let domain = ("[a-c]{0,1}", option::of(any::<bool>()), words());
     vec(domain, 0..4).prop_map(|domains| {
@@ -284,10 +298,11 @@ prop_compose! {
     fn new_cluster_status()(
         initialization in initialization(),
         network in cluster_network_status(),
+        load_balancer in load_balancer(),
         failure_domains in failure_domain_list(),
         conditions in new_conditions(),
     ) -> v1beta2::InMemoryClusterStatus {
-        v1beta2::InMemoryClusterStatus { initialization, network, failure_domains, conditions }
+        v1beta2::InMemoryClusterStatus { initialization, network, load_balancer, failure_domains, conditions }
     }
 }
 
@@ -295,6 +310,7 @@ prop_compose! {
     fn old_cluster_status()(
         ready in option::of(any::<bool>()),
         network in cluster_network_status(),
+        load_balancer in load_balancer(),
         failure_domains in failure_domain_map(),
         failure_reason in option::of(word()),
         failure_message in option::of(word()),
@@ -302,7 +318,7 @@ prop_compose! {
         v1beta2 in conditions_among_the_old(),
     ) -> v1beta1::InMemoryClusterStatus {
         v1beta1::InMemoryClusterStatus {
-            ready, network, failure_domains, failure_reason, failure_message, conditions, v1beta2,
+            ready, network, load_balancer, failure_domains, failure_reason, failure_message, conditions, v1beta2,
         }
     }
 }

@@ -1,0 +1,105 @@
+//! The machines behind a load balancer: which ones get connections, and why the others do not. Pure.
+
+use std::collections::BTreeMap;
+
+use nephele_engine::{Resource, StageName, StageState};
+
+use crate::connection::LoadBalancerTrouble;
+use crate::symptom::{Symptom, symptoms};
+use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind};
+
+/// A machine that is registered with a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// The address at which the load balancer reaches it. Empty if it was published without one.
+    pub address: String,
+    /// Why it gets no connections. None while it is in service.
+    pub out_of_service: Option<OutOfService>,
+}
+
+/// Why a machine behind a load balancer gets no connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfService {
+    /// One word for it.
+    pub reason: OutOfServiceReason,
+    /// More words, with the name of the fault. Empty if no fault causes it.
+    pub message: String,
+}
+
+/// Why a machine behind a load balancer gets no connections, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfServiceReason {
+    /// The machine is being deleted.
+    Deleting,
+    /// Its API server is not up yet.
+    Starting,
+    /// Nothing answers on the machine, or no API server of the cluster does.
+    HealthCheckFailed,
+    /// The load balancer has lost its backends.
+    Drained,
+    /// The load balancer leads to machines of another cluster.
+    Diverted,
+}
+
+impl OutOfServiceReason {
+    /// All reasons.
+    pub const ALL: [Self; 5] =
+        [Self::Deleting, Self::Starting, Self::HealthCheckFailed, Self::Drained, Self::Diverted];
+
+    /// Its name in a status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deleting => "Deleting",
+            Self::Starting => "Starting",
+            Self::HealthCheckFailed => "HealthCheckFailed",
+            Self::Drained => "Drained",
+            Self::Diverted => "Diverted",
+        }
+    }
+}
+
+/// A registered machine that is in service from a stage on, behind a load balancer.
+pub(crate) fn backend(balancer: &Resource, machine: &Resource, from: &StageName) -> Backend {
+    Backend {
+        address: machine.spec.addresses.first().cloned().unwrap_or_default(),
+        out_of_service: out_of_service(balancer, machine, from),
+    }
+}
+
+/// Why a machine gets no connections. What is about the machine itself comes first.
+fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> Option<OutOfService> {
+    let because = |reason| Some(OutOfService { reason, message: String::new() });
+    if machine.deleting.is_some() || balancer.deleting.is_some() {
+        return because(OutOfServiceReason::Deleting);
+    }
+    if !matches!(machine.stage(from), Some(StageState::Reached { .. })) {
+        return because(OutOfServiceReason::Starting);
+    }
+    let of_machine =
+        |symptom: &Symptom| symptom.is_silence().then_some(OutOfServiceReason::HealthCheckFailed);
+    let wrong = symptoms(&machine.afflictions);
+    first(&wrong, of_machine).or_else(|| first(&symptoms(&balancer.afflictions), of_balancer))
+}
+
+/// What a symptom of a load balancer does to all machines behind it.
+fn of_balancer(symptom: &Symptom) -> Option<OutOfServiceReason> {
+    match symptom {
+        Symptom::ApiServer(ApiServerTrouble { kind: ApiServerTroubleKind::Down, .. }) => {
+            Some(OutOfServiceReason::HealthCheckFailed)
+        }
+        Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends) => Some(OutOfServiceReason::Drained),
+        Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends) => Some(OutOfServiceReason::Diverted),
+        _ => None,
+    }
+}
+
+/// The first fault by name whose symptom takes machines out of service.
+fn first(
+    wrong: &BTreeMap<String, Symptom>,
+    reason: impl Fn(&Symptom) -> Option<OutOfServiceReason>,
+) -> Option<OutOfService> {
+    wrong.iter().find_map(|(fault, symptom)| {
+        Some(OutOfService { reason: reason(symptom)?, message: format!("{symptom} (Fault {fault})") })
+    })
+}
