@@ -92,6 +92,9 @@ struct MatchArgs {
     /// The machine or cluster of this name; repeatable
     #[arg(long = "target", value_name = "NAME")]
     names: Vec<String>,
+    /// IPAddressClaims on the pool of this name; repeatable
+    #[arg(long = "pool", value_name = "POOL")]
+    pools: Vec<String>,
     /// Machines in this zone; repeatable
     #[arg(long = "zone", value_name = "ZONE")]
     zones: Vec<String>,
@@ -101,6 +104,9 @@ struct MatchArgs {
     /// Machines of this instance type; repeatable
     #[arg(long = "instance-type", value_name = "TYPE")]
     instance_types: Vec<String>,
+    /// Machines that are paid for so: OnDemand or Spot; repeatable
+    #[arg(long = "market", value_name = "MARKET")]
+    markets: Vec<String>,
     /// Machines with these labels, such as key=value,!key
     #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
     machines: Option<Value>,
@@ -124,6 +130,9 @@ struct BudgetArgs {
     /// How long it is active
     #[arg(long = "for", value_name = "DURATION")]
     lasts: Option<String>,
+    /// When it is in force, in YAML, such as '{every: 10m, for: 1m}'
+    #[arg(long, value_name = "SCHEDULE", value_parser = schedule_of)]
+    schedule: Option<Value>,
 }
 
 /// Creates the Fault, and waits until it is in force.
@@ -157,14 +166,27 @@ fn fault(
     budget: BudgetArgs,
 ) -> Value {
     let NamedEffect { name: word, effect } = effect;
-    let MatchArgs { operations, callers, names, zones, regions, instance_types, machines, clusters } =
-        matches;
-    let BudgetArgs { probability, skip, count, lasts } = budget;
+    let MatchArgs {
+        operations,
+        callers,
+        names,
+        pools,
+        zones,
+        regions,
+        instance_types,
+        markets,
+        machines,
+        clusters,
+    } = matches;
+    let BudgetArgs { probability, skip, count, lasts, schedule } = budget;
     let matches = json!({
-        "operations": operations, "callers": callers, "names": names, "zones": zones, "regions": regions,
-        "instanceTypes": instance_types, "machineSelector": machines, "clusterSelector": clusters,
+        "operations": operations, "callers": callers, "names": names, "pools": pools, "zones": zones,
+        "regions": regions, "instanceTypes": instance_types, "markets": markets, "machineSelector": machines,
+        "clusterSelector": clusters,
     });
-    let budget = json!({ "probability": probability, "skip": skip, "count": count, "for": lasts });
+    let budget = json!({
+        "probability": probability, "skip": skip, "count": count, "for": lasts, "schedule": schedule,
+    });
     let mut spec = Map::from_iter([("effect".to_owned(), effect)]);
     let resource = if namespaces.is_one() { Fault::api_resource() } else { ClusterFault::api_resource() };
     spec.extend(namespaces.namespace_selector.map(|selector| ("namespaceSelector".to_owned(), selector)));
@@ -203,12 +225,26 @@ fn effect_of(text: &str) -> Result<NamedEffect, String> {
     Ok(NamedEffect { name, effect: Value::Object(effect) })
 }
 
+/// Reads a schedule.
+fn schedule_of(text: &str) -> Result<Value, String> {
+    match nephele_yaml::read_one(text, &BOUNDS) {
+        Ok(Value::Object(schedule)) => Ok(Value::Object(schedule)),
+        Ok(_) => Err("it is not a schedule, such as {every: 10m, for: 1m}".to_owned()),
+        Err(error) => Err(format!("it is not YAML: {error}")),
+    }
+}
+
 /// The names of all effects, as the definition of the kind has them.
 fn effects() -> Vec<String> {
+    fields_of("effect")
+}
+
+/// The fields of a field of the spec, as the definition of the kind has them.
+fn fields_of(field: &str) -> Vec<String> {
     let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
-    let effect = definition
-        .pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/effect/properties");
-    effect.and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect()
+    let spec = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
+    let fields = spec.and_then(|spec| spec.pointer(&format!("/{field}/properties")));
+    fields.and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect()
 }
 
 /// What a Fault that is in force does.
@@ -295,6 +331,8 @@ fn counted(matched: Option<i64>, hits: Option<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use nephele_testkit::ManagementApi;
 
     use super::*;
@@ -341,6 +379,32 @@ mod tests {
         let selected = NamespaceArgs { all_namespaces: false, namespace_selector };
         let spec = json!({ "effect": effect, "namespaceSelector": labels });
         assert_eq!(plain(selected), (json!("ClusterFault"), spec));
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        matches: MatchArgs,
+        #[command(flatten)]
+        budget: BudgetArgs,
+    }
+
+    /// A field that has no flag can only be set in a manifest.
+    #[test]
+    fn every_field_of_match_and_budget_has_a_flag() {
+        let flags = "x --operation a --caller a --target a --pool a --zone a --region a --instance-type a --market a \
+                     --machines a --clusters a --probability 1 --skip 1 --count 1 --for 1m --schedule";
+        let arguments = flags.split_whitespace().chain(["{every: 10m, for: 1m}"]);
+        let Line { matches, budget } = clap::Parser::parse_from(arguments);
+        let made = fault(effect("freeze"), None, NamespaceArgs::default(), matches, budget);
+        for field in ["match", "budget"] {
+            let set = made["spec"][field].as_object().expect("fields").keys();
+            assert_eq!(set.collect::<BTreeSet<_>>(), fields_of(field).iter().collect(), "{field}");
+        }
+        assert_eq!(made["spec"]["budget"]["schedule"], json!({ "every": "10m", "for": "1m" }));
+        for wrong in ["often", "{", "[1m]"] {
+            assert!(schedule_of(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
