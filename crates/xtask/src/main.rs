@@ -9,6 +9,7 @@ mod chart;
 mod cluster;
 mod codegen;
 mod command;
+mod commands;
 /// `nephele components`, from its source, so that a release does not need the binary.
 #[path = "../../cli/src/components/render.rs"]
 mod components;

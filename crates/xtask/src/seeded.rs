@@ -17,6 +17,13 @@ pub(crate) struct Args {
     arguments: Vec<OsString>,
 }
 
+impl Args {
+    /// The arguments of the program that are text.
+    pub(crate) fn of_program(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().filter_map(|argument| argument.to_str())
+    }
+}
+
 pub(crate) fn run(package: &str, args: &Args) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--locked", "--package", package]);

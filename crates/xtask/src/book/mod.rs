@@ -4,7 +4,8 @@
 //!  crds(), sources ──▶ kinds, metrics, conditions ──codegen──▶ docs/src/reference
 //!  docs/src, README … ──▶ pages: links ──▶ check: files and headings exist
 //!                           ├ code blocks ──▶ schema: objects of our kinds are valid
-//!                           └ code spans ───▶ words: messages and names are in the sources
+//!                           ├ code spans ───▶ words: messages and names are in the sources
+//!                           └ both ─────────▶ commands: `cargo xtask` has them
 //! ```
 
 mod kinds;
@@ -29,7 +30,7 @@ use self::{
     schema::Schemas,
     words::Sources,
 };
-use crate::{cargo_tool::MDBOOK, codegen, command, conditions, files, paths};
+use crate::{cargo_tool::MDBOOK, codegen, command, commands, conditions, files, paths};
 
 /// The folder of the book's pages within the repository.
 const PAGES: &str = "docs/src";
@@ -96,7 +97,11 @@ pub(crate) fn check() -> anyhow::Result<()> {
         let mut found: Vec<String> =
             page.links.iter().filter_map(|link| broken(root, path, in_book, link)).collect();
         for block in &page.blocks {
+            found.extend(commands::wrong(&block.text)?);
             found.extend(wrong(block, &schemas, &values, &examples));
+        }
+        for (_, span) in &page.spans {
+            found.extend(commands::wrong(span)?);
         }
         let name = path.to_string_lossy();
         found.extend(measured::stray(&name, &files::read(&root.join(path))?));

@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
-use crate::{book, codegen, command::capture, contract, paths};
+use crate::{book, codegen, command::capture, commands, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
 const PURE: [(&str, &[&str]); 17] = [
@@ -80,11 +80,12 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 14] = [
+    let checks: [(&str, Check); 15] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
         ("book", book::check),
+        ("workflows", workflows),
         ("lints", lints),
         ("examples", examples),
         ("roles", roles),
@@ -184,6 +185,18 @@ fn examples() -> anyhow::Result<()> {
     } else {
         bail!("not tested, because the crate has `doctest = false`: {}", found.join(", "))
     }
+}
+
+/// Fails if a workflow runs a command of this program that does not exist. It would fail only where it runs.
+fn workflows() -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for path in files()?.into_iter().filter(|path| path.starts_with(".github/workflows/")) {
+        let text = read(&path)?;
+        let code: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+        let mistakes = commands::wrong(&code.join("\n"))?;
+        wrong.extend(mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
+    }
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join(", ")) }
 }
 
 /// Fails if a role for Scenarios is more than that of their creators, or the manager lacks what its finalizers need.
