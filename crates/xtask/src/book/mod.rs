@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  crds(), sources ──▶ kinds, metrics, conditions ──codegen──▶ docs/src/reference
-//!  docs/src, README … ──▶ pages: links ──▶ check: files and headings exist
+//!  docs/src, README … ──▶ pages: links ──▶ check: files, headings and tests exist  (and ran: `contract --ran`)
 //!                           ├ code blocks ──▶ schema: objects of our kinds are valid
 //!                           ├ code spans ───▶ words: messages and names are in the sources
 //!                           └ both ─────────▶ commands: `cargo xtask` has them
@@ -16,7 +16,7 @@ mod schema;
 mod words;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -30,7 +30,7 @@ use self::{
     schema::Schemas,
     words::Sources,
 };
-use crate::{cargo_tool::MDBOOK, codegen, command, commands, conditions, files, paths};
+use crate::{cargo_tool::MDBOOK, codegen, command, commands, conditions, contract, files, paths};
 
 /// The folder of the book's pages within the repository.
 const PAGES: &str = "docs/src";
@@ -72,11 +72,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// Fails with all broken links, pages outside of the table of contents, and invalid objects and commands.
 pub(crate) fn check() -> anyhow::Result<()> {
     let root = paths::repository();
-    let mut book = BTreeMap::new();
-    for path in files::below(&root.join(PAGES), "md")? {
-        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
-        book.insert(name, read_page(&path)?);
-    }
+    let (book, others) = pages()?;
     let mut problems = unlisted(&book)?;
     problems.extend(too_long(&files::read(&root.join(FRONT))?));
     let schemas = Schemas::new(codegen::definitions())?;
@@ -87,10 +83,6 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let mut examples = String::new();
     for path in LIBRARIES {
         examples += &pages::doc_comment(&files::read(&root.join(path))?);
-    }
-    let mut others = BTreeMap::new();
-    for path in OTHERS {
-        others.insert(PathBuf::from(path), read_page(&root.join(path))?);
     }
     for (path, page) in book.iter().chain(&others) {
         let in_book = book.contains_key(path);
@@ -109,6 +101,33 @@ pub(crate) fn check() -> anyhow::Result<()> {
         problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
     }
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+/// The tests that pages link to, as `path/of/file.rs::function`: what a page claims holds only while these pass.
+pub(crate) fn tests() -> anyhow::Result<BTreeSet<String>> {
+    let root = paths::repository();
+    let (book, others) = pages()?;
+    let mut tests = BTreeSet::new();
+    for (path, page) in book.iter().chain(&others) {
+        let linked = page.links.iter().filter_map(|link| test(root, &target(root, path, link)?));
+        tests.extend(linked);
+    }
+    Ok(tests)
+}
+
+/// The pages of the book, and those outside of it, by their paths within the repository.
+fn pages() -> anyhow::Result<(BTreeMap<PathBuf, Page>, BTreeMap<PathBuf, Page>)> {
+    let root = paths::repository();
+    let mut book = BTreeMap::new();
+    for path in files::below(&root.join(PAGES), "md")? {
+        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+        book.insert(name, read_page(&path)?);
+    }
+    let mut others = BTreeMap::new();
+    for path in OTHERS {
+        others.insert(PathBuf::from(path), read_page(&root.join(path))?);
+    }
+    Ok((book, others))
 }
 
 fn read_page(path: &Path) -> anyhow::Result<Page> {
@@ -130,8 +149,16 @@ fn too_long(front: &str) -> Option<String> {
     (words > FRONT_WORDS_MAX).then(|| format!("{FRONT} has {words} words, more than {FRONT_WORDS_MAX}"))
 }
 
-/// What is wrong with a link on a page, or with the address of a picture.
-fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String> {
+/// What a link leads to within the repository.
+struct Target {
+    /// As the link says it; it may not exist.
+    file: PathBuf,
+    /// A heading of a page, or a test in a source.
+    anchor: Option<String>,
+}
+
+/// What a link on a page leads to, unless that is outside of the repository.
+fn target(root: &Path, page: &Path, link: &str) -> Option<Target> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let file = if let Some(path) = path.strip_prefix(REPOSITORY) {
         root.join(path)
@@ -142,13 +169,31 @@ fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String>
     } else {
         root.join(page).parent()?.join(path)
     };
-    let Ok(file) = file.canonicalize() else { return Some(format!("{link} does not exist")) };
+    Some(Target { file, anchor: anchor.map(str::to_owned) })
+}
+
+/// The test that a link leads to: a function in a source.
+fn test(root: &Path, target: &Target) -> Option<String> {
+    let function = target.anchor.as_deref()?;
+    let file = target.file.canonicalize().ok()?;
+    let file = file.strip_prefix(root.canonicalize().ok()?).ok()?;
+    let is_source = file.extension().is_some_and(|extension| extension == "rs");
+    is_source.then(|| format!("{}::{function}", file.display()))
+}
+
+/// What is wrong with a link on a page, or with the address of a picture.
+fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String> {
+    let target = target(root, page, link)?;
+    let Ok(file) = target.file.canonicalize() else { return Some(format!("{link} does not exist")) };
     let is_outside = root.join(PAGES).canonicalize().is_ok_and(|pages| !file.starts_with(pages));
     if in_book && is_outside && !link.starts_with(REPOSITORY) {
         return Some(format!("{link} is not in the published book; link to {REPOSITORY}…"));
     }
-    let anchor = anchor?;
-    let known = read_page(&file).is_ok_and(|page| page.anchors.iter().any(|known| known == anchor));
+    if let Some(test) = test(root, &target) {
+        return contract::find(root, &test).err().map(|error| format!("{link}: {error:#}"));
+    }
+    let anchor = target.anchor?;
+    let known = read_page(&file).is_ok_and(|page| page.anchors.contains(&anchor));
     (!known).then(|| format!("{link}: there is no such heading"))
 }
 
@@ -221,6 +266,23 @@ mod tests {
         );
         let outside = broken("../../README.md").expect("not in the book");
         assert!(outside.starts_with("../../README.md is not in the published book"), "{outside}");
+    }
+
+    #[test]
+    fn a_link_to_a_function_in_a_source_leads_to_a_test() {
+        let root = paths::repository();
+        let file = "crates/xtask/src/book/mod.rs";
+        let broken = |link: &str| broken(root, Path::new(FRONT), false, link);
+        assert_eq!(broken(&format!("{file}#the_book_is_sound")), None);
+        assert_eq!(
+            broken(&format!("{file}#check")),
+            Some(format!("{file}#check: the function is not a test"))
+        );
+        assert_eq!(broken(&format!("{file}#gone")), Some(format!("{file}#gone: no such function")));
+        let of_the_book =
+            target(root, Path::new("docs/src/introduction.md"), &format!("{REPOSITORY}{file}#a_test"));
+        let name = test(root, &of_the_book.expect("in the repository"));
+        assert_eq!(name, Some(format!("{file}::a_test")));
     }
 
     #[test]

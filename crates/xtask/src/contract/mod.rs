@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A row that holds names at least one test that would fail if the row did not hold. A renamed test fails tidy, and a
-//! test that did not run fails CI.
+//! test that did not run fails CI. The same is true of tests to which pages of the book link.
 
 mod ran;
 #[cfg(test)]
@@ -23,11 +23,12 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, bail};
 
+pub(crate) use self::source::find;
 use self::{
     ran::Ran,
     rows::{Group, State},
 };
-use crate::paths;
+use crate::{book, paths};
 
 /// Rows about one subject, and the page that is made from them.
 struct Table {
@@ -95,9 +96,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let text = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         ran.read(&String::from_utf8_lossy(&text));
     }
-    TABLES.iter().try_for_each(|table| {
-        shown(&groups(table)?, &ran).with_context(|| format!("not all of {} was shown", table.rows))
-    })
+    for table in &TABLES {
+        shown(&groups(table)?, &ran).with_context(|| format!("not all of {} was shown", table.rows))?;
+    }
+    let linked = book::tests()?;
+    let wrong: Vec<_> = (linked.iter())
+        .filter_map(|test| ran.passed(test).err().map(|error| format!("{test}: {error}")))
+        .collect();
+    if !wrong.is_empty() {
+        bail!("pages link to tests that did not pass:\n{}", wrong.join("\n"));
+    }
+    println!("{} tests to which pages link passed in this run", linked.len());
+    Ok(())
 }
 
 /// Fails when rows are malformed, name a test that does not exist, or differ from their page.
@@ -120,7 +130,7 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
     let mut missing = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
         for test in &row.tests {
-            if let Err(error) = source::find(paths::repository(), test) {
+            if let Err(error) = find(paths::repository(), test) {
                 missing.push(format!("{}: {test}: {error:#}", row.id));
             }
         }

@@ -13,7 +13,7 @@ pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
 }
 
 /// Fails unless the file has the test and the test is not ignored.
-pub(super) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
+pub(crate) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
     let (file, function) = parts(test).context("not path/of/file.rs::function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
     match look(&text, function) {
