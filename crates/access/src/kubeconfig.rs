@@ -18,6 +18,9 @@ const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("users", "user"), ("
 /// The fields that are paths, relative to the folder of the file.
 const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
 
+/// The fields that are base64. Go reads over line breaks in it, and kube does not.
+const DATA: [&str; 3] = ["certificate-authority-data", "client-certificate-data", "client-key-data"];
+
 /// Why there is no kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -128,6 +131,11 @@ fn normalize(document: &mut Value, folder: &Path) {
                     resolve(path, folder);
                 }
             }
+            for name in DATA {
+                if let Some(Value::String(data)) = fields.get_mut(name) {
+                    data.retain(|character| !matches!(character, '\r' | '\n'));
+                }
+            }
             // A command without a folder is looked for on the PATH.
             let command = fields.get_mut("exec").and_then(|exec| exec.get_mut("command"));
             if let Some(command) = command
@@ -155,6 +163,8 @@ fn resolve(path: &mut Value, folder: &Path) {
 mod tests {
     use std::fs;
 
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
     use kube::config::KubeConfigOptions;
     use nephele_error_chain::chain;
 
@@ -181,6 +191,39 @@ mod tests {
                 format!("{} {}", server.config.cluster_url, server.config.default_namespace)
             }
             Err(error) => chain(&error),
+        }
+    }
+
+    #[tokio::test]
+    async fn certificates_may_be_written_in_several_lines() {
+        let certificate = rcgen::generate_simple_self_signed(["api.example".to_owned()]).expect("made").cert;
+        let wrapped = |text: &[u8]| {
+            let text = BASE64.encode(text).into_bytes();
+            let lines: Vec<_> =
+                text.chunks(76).map(|line| format!("\n      {}", String::from_utf8_lossy(line))).collect();
+            lines.concat()
+        };
+        let pem = certificate.pem().into_bytes();
+        let once = wrapped(&pem);
+        // What is between the spaces of the indentation.
+        let lines = once.replace(' ', "");
+        for data in [
+            BASE64.encode(&pem),
+            format!("|{once}"),
+            format!("|-{once}"),
+            format!("|{}", once.replace('\n', "\r\n")),
+            // As some writers of YAML write what has line breaks: base64 of base64.
+            format!("!!binary |{}", wrapped(lines.trim_start().as_bytes())),
+        ] {
+            let text = format!(
+                "current-context: a\nclusters:\n- name: a\n  cluster:\n    server: https://api.example\n    \
+                 certificate-authority-data: {data}\ncontexts: [{{name: a, context: {{cluster: a}}}}]\n"
+            );
+            let read =
+                parse(Path::new("config"), &text).unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
+            let server = Server::of(read, &KubeConfigOptions::default(), &Environment::default()).await;
+            let server = server.unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
+            assert_eq!(server.config.root_cert, Some(vec![certificate.der().to_vec()]), "{text}");
         }
     }
 
