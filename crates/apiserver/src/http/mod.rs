@@ -18,6 +18,7 @@ mod request;
 mod selector;
 mod server;
 mod status;
+mod strict;
 mod subresource;
 mod view;
 mod watch;

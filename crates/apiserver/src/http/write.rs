@@ -18,6 +18,7 @@ use super::query::Options;
 use super::read::select;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response, json_response};
+use super::strict::{self, Warnings};
 use super::view::View;
 use crate::apply::Writer;
 use crate::patch;
@@ -111,6 +112,7 @@ impl Write<'_> {
         field_manager::check(self.options, "CreateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
+        let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
         self.check_place(&value)?;
         if !metadata_text(&value, "resourceVersion").is_empty() {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
@@ -122,7 +124,7 @@ impl Write<'_> {
         let name = metadata_text(&value, "name").to_owned();
         let mut value = inward(self.kind(), value);
         complete_new(self.kind(), &mut value);
-        self.store_new(name, value)
+        Ok(warnings.on(self.store_new(name, value)?))
     }
 
     fn store_new(&self, name: String, value: Value) -> Result<Response<Body>, ApiError> {
@@ -137,10 +139,11 @@ impl Write<'_> {
         field_manager::check(self.options, "UpdateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
+        let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
         self.check_place(&value)?;
         let mut value = inward(self.kind(), value);
         if part == Part::Main && self.kind().create_on_update && self.store.get(&self.key).is_none() {
-            return self.create_by_update(value);
+            return Ok(warnings.on(self.create_by_update(value)?));
         }
         complete(self.kind(), &mut value);
         self.check_condition(&value)?;
@@ -148,7 +151,7 @@ impl Write<'_> {
             self.check_version(&current, &value)?;
             Ok(value)
         })?;
-        Ok(self.respond(StatusCode::OK, &object))
+        Ok(warnings.on(self.respond(StatusCode::OK, &object)))
     }
 
     /// Creates the object of an update that does not exist. Its version is ignored, as upstream ignores it.
@@ -173,9 +176,10 @@ impl Write<'_> {
             return self.apply(part);
         }
         let apply = self.patcher()?;
+        let mut warnings = Warnings::default();
         let object = self.write(part, |current| {
-            let before = outward_value(self.kind(), &self.info.version, current.clone());
-            let mut patched = apply(before)?;
+            let before = || outward_value(self.kind(), &self.info.version, current.clone());
+            let mut patched = apply(before())?;
             if !patched.is_object() {
                 return Err(ApiError::bad_request("the patched object is not an object"));
             }
@@ -183,11 +187,13 @@ impl Write<'_> {
             self.check_place(&patched)?;
             self.check_condition(&patched)?;
             self.check_patched(part, &current, &patched)?;
+            let (kind, version) = (self.kind(), &self.info.version);
+            warnings = strict::check_patch(self.options, kind, version, self.body, before, &patched)?;
             let mut patched = inward(self.kind(), patched);
             complete(self.kind(), &mut patched);
             Ok(patched)
         })?;
-        Ok(self.respond(StatusCode::OK, &object))
+        Ok(warnings.on(self.respond(StatusCode::OK, &object)))
     }
 
     /// The patch of the request as a function of the stored object. It is parsed before the store is locked.

@@ -7,6 +7,7 @@
 
 pub(crate) mod open_api;
 mod schema;
+mod unknown;
 mod value;
 mod wire;
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 
 use schema::Shape;
 pub(crate) use schema::{Field, ListKey, Message, Relation, Strategy, message};
+pub(crate) use unknown::unknown_fields;
 use wire::Reader;
 
 const MAGIC: &[u8; 4] = b"k8s\0";

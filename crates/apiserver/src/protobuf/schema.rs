@@ -105,6 +105,11 @@ pub(super) fn index(group: &str, kind: &str) -> Option<usize> {
     kinds.get(&(group, kind)).or_else(|| kinds.get(&("*", kind))).copied()
 }
 
+/// Whether a message is that of a kind, and not only a part of others.
+pub(super) fn is_kind(message: &'static Message) -> bool {
+    SCHEMA.kinds.values().any(|index| std::ptr::eq(at(*index), message))
+}
+
 impl Message {
     pub(super) fn numbered(&self, number: u64) -> Option<&Field> {
         self.fields.iter().find(|field| field.number == number)

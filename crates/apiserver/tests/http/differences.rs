@@ -209,6 +209,30 @@ async fn pod_without_containers_is_taken() {
 }
 
 #[tokio::test]
+async fn unknown_fields_are_stored() {
+    let server = server();
+    let created = post(&server, MAPS, json!({"metadata": {"name": "a"}, "more": 1})).await;
+    assert_eq!(created["more"], 1);
+    let body = br#"{"metadata": {"name": "b"}, "data": {"k": "1"}, "data": {"k": "2"}}"#.to_vec();
+    let (path, content_type) = (format!("{MAPS}?fieldValidation=Strict"), "application/json");
+    let request = Call { method: "POST", path: &path, content_type, body, ..Call::default() };
+    let (code, created) = json_of(call(&server, request).await).await;
+    assert_eq!((code, &created["data"]), (201, &json!({"k": "2"})));
+}
+
+#[tokio::test]
+async fn status_of_a_node_has_no_labels() {
+    let server = server();
+    post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n"}})).await;
+    let change = json!({"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}});
+    let (code, changed) = patch(&server, "merge", "/api/v1/nodes/n/status", &change).await;
+    assert_eq!(
+        (code, &changed["status"]["phase"], changed["metadata"].get("labels")),
+        (200, &json!("Running"), None)
+    );
+}
+
+#[tokio::test]
 async fn pod_templates_get_no_defaults() {
     let server = server();
     let template =

@@ -1,9 +1,13 @@
 //! Creating, reading, updating, patching and deleting over HTTP.
 
+use axum::body::Body;
+use http::Response;
 use nephele_apiserver::StoreOptions;
 use serde_json::{Value, json};
 
-use crate::support::{self, failure, get, get_as, patch, pod, post, send, server, server_with};
+use crate::support::{
+    self, Call, call, failure, get, get_as, json_of, patch, pod, post, send, server, server_with,
+};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -167,6 +171,26 @@ async fn status_has_a_subresource_of_its_own() {
     assert_eq!(status["metadata"]["generation"], 2);
     assert_eq!(get(&server, &format!("{path}/status")).await, (200, status));
     assert_eq!(get(&server, &format!("{MAPS}/a/status")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_new_object_has_a_name_and_no_version() {
+    let server = server();
+    let created = |metadata: Value| {
+        let server = server.clone();
+        async move { failure(send(&server, "POST", MAPS, &json!({"metadata": metadata})).await) }
+    };
+    let version = "resourceVersion should not be set on objects to be created";
+    let refused = created(json!({"name": "a", "resourceVersion": "1"})).await;
+    assert_eq!(refused, (400, "BadRequest".to_owned(), version.to_owned()));
+    let name = "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+    for metadata in [json!({}), json!({"name": ""}), json!({"name": "", "generateName": ""})] {
+        assert_eq!(
+            created(metadata.clone()).await,
+            (422, "Invalid".to_owned(), name.to_owned()),
+            "{metadata}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -482,4 +506,49 @@ async fn secret_text_becomes_data() {
     let created = post(&server, "/api/v1/namespaces/default/secrets", secret).await;
     assert_eq!((&created["type"], created.get("stringData")), (&json!("Opaque"), None));
     assert_eq!(created["data"], json!({"a": "YQ==", "k": "dGV4dA=="}));
+}
+
+/// The warnings of a response.
+fn warnings(response: &Response<Body>) -> Vec<&str> {
+    response.headers().get_all("warning").iter().map(|text| text.to_str().expect("text")).collect()
+}
+
+#[tokio::test]
+async fn a_misspelled_field_is_refused_warned_of_or_passed_over() {
+    let server = server();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let object = |name: &str| json!({"metadata": {"name": name, "label": {}}, "spec": {"replica": 3}});
+    let sent = async |method: &str, path: &str, content_type: &str, body: &Value| {
+        let body = body.to_string().into_bytes();
+        call(&server, Call { method, path, content_type, body, ..Call::default() }).await
+    };
+    let json = "application/json";
+    let strict = format!("{deployments}?fieldValidation=Strict");
+    let refused = failure(json_of(sent("POST", &strict, json, &object("a")).await).await);
+    let message = "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error: \
+                   unknown field \"metadata.label\", unknown field \"spec.replica\"";
+    assert_eq!(refused, (400, "BadRequest".to_owned(), message.to_owned()));
+    let told =
+        ["299 - \"unknown field \\\"metadata.label\\\"\"", "299 - \"unknown field \\\"spec.replica\\\"\""];
+    for (validation, name, expected) in [("", "a", &told[..]), ("Warn", "b", &told), ("Ignore", "c", &[])] {
+        let path = format!("{deployments}?fieldValidation={validation}");
+        let created = sent("POST", &path, json, &object(name)).await;
+        assert_eq!((created.status().as_u16(), warnings(&created)), (201, expected.to_vec()), "{validation}");
+    }
+
+    // What is there already is in the way of no patch.
+    let one = format!("{deployments}/a?fieldValidation=Strict");
+    let merge = "application/merge-patch+json";
+    let patched = sent("PATCH", &one, merge, &json!({"spec": {"replicas": 2}})).await;
+    assert_eq!((patched.status().as_u16(), warnings(&patched)), (200, vec![]));
+    for content_type in [merge, "application/strategic-merge-patch+json"] {
+        let refused = failure(
+            json_of(sent("PATCH", &one, content_type, &json!({"spec": {"pausd": true}})).await).await,
+        );
+        let message = " \"\" is invalid: patch: Invalid value: \"{\\\"spec\\\":{\\\"pausd\\\":true}}\": strict decoding \
+                       error: unknown field \"spec.pausd\"";
+        assert_eq!(refused, (422, "Invalid".to_owned(), message.to_owned()), "{content_type}");
+    }
+    let replaced = sent("PUT", &one, json, &object("a")).await;
+    assert_eq!(replaced.status().as_u16(), 400);
 }
