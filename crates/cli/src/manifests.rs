@@ -139,6 +139,20 @@ mod tests {
         assert_eq!(read(text), [("document 1 of f.yaml".to_owned(), expected)]);
     }
 
+    /// Charts and concatenated files have many of these.
+    #[test]
+    fn documents_without_an_object_and_line_ends_of_windows_are_passed_over() {
+        let text = "# Source: a.yaml\n---\n---\n\n---\n# Source: b.yaml\napiVersion: v1\nkind: A\nmetadata: {name: a}\n\
+            --- # c\nnull\n---\n   \n--- {apiVersion: v1, kind: B, metadata: {name: b}}\n...\n---\n# The end.\n";
+        for text in [text.to_owned(), text.replace('\n', "\r\n"), format!("\u{feff}{text}")] {
+            let found: Vec<_> = read(&text).into_iter().map(|(_, object)| object).collect();
+            assert_eq!(found, [object("A", "a"), object("B", "b")], "{text:?}");
+        }
+        for text in ["", "---\n", "# Source: a.yaml\n---\n", "\u{feff}"] {
+            assert_eq!(read(text), [], "{text:?}");
+        }
+    }
+
     #[test]
     fn a_file_of_one_object_has_no_other_number() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -27,9 +27,14 @@ struct Up {
 
 impl Up {
     fn start(arguments: &[&str]) -> Self {
-        // It raises its limit of open files.
+        Self::start_with(32, arguments)
+    }
+
+    /// The same with another soft limit of open files, which the process raises.
+    fn start_with(open_files: u32, arguments: &[&str]) -> Self {
+        let command = format!("ulimit -Sn {open_files}; exec \"$0\" up --json \"$@\"");
         let mut child = Command::new("sh")
-            .args(["-c", "ulimit -Sn 32; exec \"$0\" up --json \"$@\"", env!("CARGO_BIN_EXE_nephele")])
+            .args(["-c", &command, env!("CARGO_BIN_EXE_nephele")])
             .args(arguments)
             .env_remove("RUST_LOG")
             // No server of it is behind a proxy.
@@ -181,6 +186,78 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     let (status, rest) = up.end();
     assert!(status.success() && rest.is_empty(), "{status}: {rest}");
     assert!(!folder.exists());
+}
+
+/// Clusters without machines, and connections to them and to the management API: each server has places for as many that have
+/// not said yet who they are. A soft limit of 1,024 is that of a service under systemd and of a container.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_has_more_open_files_than_the_usual_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    const USUAL: usize = 1024;
+    const CLUSTERS: u16 = 12;
+    let limit = getrlimit(Resource::Nofile);
+    let enough = 4 * USUAL as u64;
+    assert!(limit.maximum.is_none_or(|most| most >= enough), "this test needs {enough} open files");
+    // This end of the connections.
+    let raised = Rlimit { current: Some(enough), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).expect("below the maximum");
+
+    let mut up = Up::start_with(1024, &["--port-range", "28600-28699"]);
+    let line = up.line();
+    let client = client(text(&line, "/management/kubeconfig")).await;
+    let clusters = Api::<Cluster>::namespaced(client.clone(), "default");
+    for number in 0..CLUSTERS {
+        let name = format!("c{number}");
+        let cluster = json!({"metadata": {"name": name}, "spec": {}});
+        let cluster = serde_json::from_value(cluster).expect("a Cluster");
+        clusters.create(&Default::default(), &cluster).await.expect("created");
+        let topology =
+            json!({"classRef": {"name": "in-memory"}, "version": "v1.36.3", "controlPlane": {"replicas": 0}});
+        let patch = json!({"spec": {"topology": topology}});
+        clusters.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("patched");
+    }
+    let server = text(&line, "/management/server");
+    let (_, management) = server.rsplit_once(':').expect("a port");
+    // All listen before the first connection that counts, because a server waits some seconds for what a client says.
+    let ports = 28600..28600 + CLUSTERS;
+    for port in ports.clone() {
+        drop(connected(port).await);
+    }
+    let places = ports.map(|port| (port, 64)).chain([(management.parse().expect("a port"), 256)]);
+    let mut open = Vec::new();
+    for (port, count) in places {
+        for _ in 0..count {
+            open.push(connected(port).await);
+        }
+    }
+    let files = format!("/proc/{}/fd", up.child.id());
+    let started = Instant::now();
+    loop {
+        let count = std::fs::read_dir(&files).expect("it runs").count();
+        if count > USUAL {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "{count} open files");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(open);
+    let (status, _) = up.end();
+    assert!(status.success(), "{status}");
+}
+
+/// A connection to a port on which a server listens, or soon will.
+#[cfg(target_os = "linux")]
+async fn connected(port: u16) -> tokio::net::TcpStream {
+    let started = Instant::now();
+    loop {
+        match tokio::net::TcpStream::connect(("127.0.0.1", port)).await {
+            Ok(stream) => return stream,
+            Err(error) => assert!(started.elapsed() < PATIENCE, "{port}: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[test]
