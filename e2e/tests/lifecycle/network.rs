@@ -21,8 +21,8 @@ spec:
 ";
 
 #[tokio::test]
-async fn demo_and_up_work_with_only_ipv6_a_dead_proxy_few_files_and_without_a_kubeconfig() -> anyhow::Result<()>
-{
+async fn demo_and_up_work_with_only_ipv6_a_dead_proxy_few_files_and_without_a_kubeconfig()
+-> anyhow::Result<()> {
     let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
     let shell = Shell::new("network")?;
     fs::write(shell.folder().join("objects.yaml"), OBJECTS).context("failed to write the objects")?;

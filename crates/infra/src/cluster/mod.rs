@@ -148,8 +148,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     }
 }
 
-/// Reports how far a deletion is. Nothing is said about the backends any more: a load balancer that is being deleted has none
-/// in service.
+/// Reports how far a deletion is. The list of backends goes: a load balancer that is being deleted has none in service.
 async fn removed(object: &InMemoryCluster, context: &Context, removal: Removal) -> Result<Outcome, Error> {
     let (message, outcome) = match removal {
         Removal::Done => return Ok(Outcome::Done),

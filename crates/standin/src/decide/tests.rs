@@ -270,6 +270,7 @@ impl World {
             infrastructure.spec.control_plane_endpoint = Some(endpoint);
             infrastructure.status = Some(InMemoryClusterStatus {
                 initialization: Some(Initialization { provisioned: Some(true) }),
+                failure_domains: self.plan.failure_domains.clone(),
                 ..InMemoryClusterStatus::default()
             });
         }
@@ -542,6 +543,8 @@ fn refusal_by_the_management_api_is_reported_for_a_topology_only() {
 
 mod health_checks;
 mod owners;
+mod paused;
+mod placed;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
