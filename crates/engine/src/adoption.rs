@@ -21,6 +21,7 @@ use crate::operation::{CloudError, Event, Outcome};
 use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::setting::Settings;
 use crate::time::SimTime;
+use crate::usage::Footprint;
 
 /// What an earlier process knew about a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,12 +43,27 @@ pub struct Former {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateSpec>,
     /// The load balancers of its group with which an instance is registered, by name, each with the stage from which on the
-    /// instance is in service. One that does not exist is ignored.
+    /// instance is in service. One that is only reserved has it when it is adopted; one that does not exist is ignored.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub load_balancers: BTreeMap<String, StageName>,
     /// Whether the last read of its creator was refused. Then the next one is a call like any other.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_read_refused: bool,
+}
+
+/// A resource that exists and is not known in full yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// What it takes up.
+    pub(crate) footprint: Footprint,
+    /// Of a load balancer: the instances that were adopted before it, each with the stage from which on it is in service.
+    pub(crate) backends: BTreeMap<String, StageName>,
+}
+
+impl Reservation {
+    pub(crate) fn new(footprint: Footprint) -> Self {
+        Self { footprint, backends: BTreeMap::new() }
+    }
 }
 
 impl Engine {
@@ -62,6 +78,8 @@ impl Engine {
     ) -> Result<Outcome, CloudError> {
         let id = &spec.id;
         let is_there = self.get(id).is_some();
+        // The creation takes the place of the reservation.
+        let backends = self.reserved.get(id).map(|known| known.backends.clone()).unwrap_or_default();
         let created = former.created.min(now);
         let outcome = self.create(now, caller, spec, former.hardware.as_ref(), created, &former.reached)?;
         if !is_there && let Some(update) = &former.update {
@@ -80,6 +98,10 @@ impl Engine {
             for (name, stage) in &former.load_balancers {
                 let load_balancer =
                     ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
+                if let Some(expected) = self.reserved.get_mut(&load_balancer) {
+                    expected.backends.insert(id.name.clone(), stage.clone());
+                    continue;
+                }
                 let as_adopted = self.get(&load_balancer).and_then(Resource::as_adopted);
                 self.lead(now, &load_balancer, &id.name, stage, events);
                 // Its backend is a part of what is adopted.
@@ -87,6 +109,9 @@ impl Engine {
                     found.note_adoption(at);
                 }
             }
+        }
+        for (name, stage) in &backends {
+            self.lead(now, id, name, stage, events);
         }
         // Its creator knows what a read shows, unless it was refused.
         if !is_there

@@ -95,6 +95,10 @@ impl Engine {
         name: &str,
         events: &mut Vec<Event>,
     ) -> Outcome {
+        if let Some(expected) = self.reserved.get_mut(load_balancer) {
+            let was_known = expected.backends.remove(name).is_some();
+            return if was_known { Outcome::Accepted } else { Outcome::AlreadyDone };
+        }
         let Some(known) = self.get(load_balancer) else { return Outcome::AlreadyDone };
         let Some(stage) = known.backends.get(name) else { return Outcome::AlreadyDone };
         let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);

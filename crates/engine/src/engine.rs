@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::adoption::Reservation;
 use crate::api_limits::CallCounts;
 use crate::canonical::Canonical;
 use crate::catalog::{Catalog, Hardware, Model};
@@ -36,8 +37,8 @@ pub struct Engine {
     pub(crate) seed: Seed,
     pub(crate) clocks: Clocks,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
-    /// The reserved resources, with what they take up. None of them is in `resources`.
-    pub(crate) reserved: BTreeMap<ResourceId, Footprint>,
+    /// The reserved resources. None of them is in `resources`.
+    pub(crate) reserved: BTreeMap<ResourceId, Reservation>,
     /// The leaked instances and load balancers. They take up room as if they were in `resources`.
     pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
@@ -590,14 +591,14 @@ impl Engine {
         }
         self.waiting.leave(id);
         self.take(now, id, footprint);
-        self.reserved.insert(id.clone(), footprint.clone());
+        self.reserved.insert(id.clone(), Reservation::new(footprint.clone()));
         Outcome::Accepted
     }
 
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
     fn give_up(&mut self, now: SimTime, id: &ResourceId) -> bool {
-        let Some(footprint) = self.reserved.remove(id) else { return false };
-        self.give_back(now, id, &footprint);
+        let Some(reservation) = self.reserved.remove(id) else { return false };
+        self.give_back(now, id, &reservation.footprint);
         true
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::adoption::Reservation;
 use crate::api_limits::{CallCounts, NamedCalls};
 use crate::catalog::Catalog;
 use crate::clock::NamedClock;
@@ -12,7 +13,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::findings::NamedFindings;
-use crate::identity::ResourceId;
+use crate::identity::{ResourceId, StageName};
 use crate::leak::Leaked;
 use crate::meter::NamedMeter;
 use crate::resource::Resource;
@@ -78,6 +79,9 @@ pub struct Reserved {
     /// What it takes up.
     #[serde(flatten)]
     pub footprint: Footprint,
+    /// Of a load balancer: the instances that were adopted before it, each with the stage from which on it is in service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub backends: BTreeMap<String, StageName>,
 }
 
 /// Why no cloud can be in a state.
@@ -102,8 +106,10 @@ impl Engine {
     #[must_use]
     pub fn state(&self) -> State {
         let reserved = self.reserved.iter();
-        let reserved =
-            reserved.map(|(id, footprint)| Reserved { id: id.clone(), footprint: footprint.clone() });
+        let reserved = reserved.map(|(id, reservation)| {
+            let Reservation { footprint, backends } = reservation.clone();
+            Reserved { id: id.clone(), footprint, backends }
+        });
         let catalog = |(id, catalog): (&ResourceId, &Catalog)| NamedCatalog {
             id: id.clone(),
             catalog: catalog.clone(),
@@ -166,8 +172,6 @@ impl Engine {
                 return Err(StateError::Twice(id.clone()));
             }
         }
-        let reserved: BTreeMap<_, _> =
-            reserved.into_iter().map(|reserved| (reserved.id, reserved.footprint)).collect();
         let mut engine = Self::starting_at(config, seed, next);
         for resource in resources {
             if resource.progress.len() != resource.spec.stages.len() || !resource.spec.is_walkable() {
@@ -178,8 +182,9 @@ impl Engine {
         if let Some(resource) = engine.resources().find(|resource| !engine.has_backends_of(resource)) {
             return Err(StateError::Backend(resource.spec.id.clone()));
         }
-        for (id, footprint) in reserved {
+        for Reserved { id, footprint, backends } in reserved {
             engine.reserve(SimTime::default(), &id, &footprint);
+            engine.reserved.entry(id).and_modify(|known| known.backends = backends);
         }
         engine.adopt_leaked(SimTime::default(), &leaked);
         engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
