@@ -1,5 +1,7 @@
 //! Operations on the load balancers of clusters and their backends.
 
+use std::collections::BTreeSet;
+
 use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec};
 
 use crate::backend::backend;
@@ -44,11 +46,12 @@ impl Cloud {
         self.look(|engine| engine.is_reserved(&id.load_balancer()))
     }
 
-    /// Whether a machine exists since an earlier process and was not adopted yet. When it is adopted, it is behind its load
-    /// balancer if it was before.
+    /// Those of some machines of a cluster that exist since an earlier process and were not adopted yet. When one is adopted,
+    /// it is behind its load balancer if it was before.
     #[must_use]
-    pub fn expects_machine(&self, id: &MachineId) -> bool {
-        self.look(|engine| engine.is_reserved(&id.resource()))
+    pub fn expected_machines(&self, id: &ClusterId, names: BTreeSet<String>) -> BTreeSet<String> {
+        let resource = |name: &String| MachineId { cluster: id.clone(), name: name.clone() }.resource();
+        self.look(|engine| names.into_iter().filter(|name| engine.is_reserved(&resource(name))).collect())
     }
 
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.

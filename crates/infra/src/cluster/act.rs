@@ -9,9 +9,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{
-    Backend, CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer, MachineId,
-};
+use nephele_cloud::{Backend, CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
@@ -170,9 +168,8 @@ pub(super) async fn provide(
 fn expected(object: &InMemoryCluster, context: &Context, id: &ClusterId, is_early: bool) -> BTreeSet<String> {
     let listed =
         object.status.iter().flat_map(|status| &status.load_balancer).flat_map(|known| &known.backends);
-    let names = listed.map(|backend| backend.name.clone());
-    let machine = |name: &String| MachineId { cluster: id.clone(), name: name.clone() };
-    names.filter(|name| is_early || context.cloud.expects_machine(&machine(name))).collect()
+    let names = listed.map(|backend| backend.name.clone()).collect();
+    if is_early { names } else { context.cloud.expected_machines(id, names) }
 }
 
 /// Creates the cluster and reads its load balancer from the cloud.
