@@ -211,9 +211,7 @@ fn without_unset(value: Value) -> Map<String, Value> {
 /// Reads an effect.
 fn effect_of(text: &str) -> Result<NamedEffect, String> {
     let wrong = |why: String| format!("{why}; the effects are {}", effects().join(", "));
-    let read =
-        nephele_yaml::read_one(text, &BOUNDS).map_err(|error| wrong(format!("it is not YAML: {error}")))?;
-    let effect = match read {
+    let effect = match yaml_of(text).map_err(wrong)? {
         Value::String(name) => Map::from_iter([(name, json!({}))]),
         Value::Object(effect) if effect.len() == 1 => effect,
         _ => return Err(wrong("it is not one effect".to_owned())),
@@ -227,11 +225,15 @@ fn effect_of(text: &str) -> Result<NamedEffect, String> {
 
 /// Reads a schedule.
 fn schedule_of(text: &str) -> Result<Value, String> {
-    match nephele_yaml::read_one(text, &BOUNDS) {
-        Ok(Value::Object(schedule)) => Ok(Value::Object(schedule)),
-        Ok(_) => Err("it is not a schedule, such as {every: 10m, for: 1m}".to_owned()),
-        Err(error) => Err(format!("it is not YAML: {error}")),
-    }
+    let schedule = yaml_of(text)?;
+    let is_schedule = schedule.is_object();
+    is_schedule
+        .then_some(schedule)
+        .ok_or_else(|| "it is not a schedule, such as {every: 10m, for: 1m}".to_owned())
+}
+
+fn yaml_of(text: &str) -> Result<Value, String> {
+    nephele_yaml::read_one(text, &BOUNDS).map_err(|error| format!("it is not YAML: {error}"))
 }
 
 /// The names of all effects, as the definition of the kind has them.
