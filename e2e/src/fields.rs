@@ -22,7 +22,7 @@ const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// How many of them a name ends with.
 const DRAWN_LENGTH: usize = 5;
 
-/// The fields of objects of these kinds that are in one namespace.
+/// The fields of objects of one kind in a namespace.
 #[must_use]
 pub fn fields(kind: &str, namespace: &str, objects: &[Value]) -> Fields {
     let mut fields = Fields::new();

@@ -14,7 +14,7 @@ use crate::observe::Observed;
 
 const PAUSED: &str = "Paused";
 
-/// What an object says on which its controller acts.
+/// What an object says while its controller acts on it.
 pub(super) fn not_paused() -> Condition {
     condition(PAUSED, false, "")
 }
