@@ -4,7 +4,8 @@
 //! numbers that the operating system returns from the C function `getrandom`. A program that is linked with this crate
 //! has its own `getrandom`, and [`seed`] makes its numbers follow from a seed. Then two processes that do the same work
 //! do it in the same order. Libraries have no option for this: a hash map's keys cannot be set from outside, and on
-//! stable Rust neither can the seed of a Tokio runtime.
+//! stable Rust neither can the seed of a Tokio runtime. The crate `getrandom` looks its function up with `dlsym`, which
+//! finds nothing in a static program, so a static program has its own `dlsym`, too.
 //!
 //! Not covered: aws-lc calls the kernel itself, so keys and signatures differ. Threads run in any order.
 
@@ -68,4 +69,17 @@ unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: libc::c_ui
         at += count;
     }
     isize::try_from(length).unwrap_or(isize::MAX)
+}
+
+/// Replaces the C library's function, which returns null for each name in a static program. Without it, the crate
+/// `getrandom` reads `/dev/urandom`, and what ahash and uuid draw does not follow from the seed.
+///
+/// # Safety
+/// `name` has to be a string that ends with a zero byte, as `dlsym(3)` requires.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_feature = "crt-static"))]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(_handle: *mut libc::c_void, name: *const libc::c_char) -> *mut libc::c_void {
+    // SAFETY: the caller guarantees that the string ends.
+    let name = unsafe { std::ffi::CStr::from_ptr(name) };
+    if name == c"getrandom" { getrandom as *mut libc::c_void } else { std::ptr::null_mut() }
 }
