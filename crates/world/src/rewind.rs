@@ -30,6 +30,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Until what was asked for is done, where nothing takes time.
 const LATE: Duration = Duration::from_secs(5);
 const NAMESPACE: &str = "default";
+/// A Fault that holds one claim, and that claim.
+const HOLDS: &str = "no-address";
+const HELD: &str = "first";
 
 /// Lets a world of this seed go back to a checkpoint, in this process.
 ///
@@ -107,7 +110,17 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
     // Nobody gets an address late that a Fault holds.
     sleep(LATE).await;
     let saved = nephele_checkpoint::save(&client, &manager, &namespaces, now, "world").await?;
-    same(&facts, &self::facts(&saved))
+    same(&facts, &self::facts(&saved))?;
+    released(&client).await
+}
+
+/// The claim that the Fault holds waits for that Fault alone.
+async fn released(client: &Client) -> anyhow::Result<()> {
+    Api::<Fault>::namespaced(client.clone(), NAMESPACE).delete(HOLDS, &DeleteParams::default()).await?;
+    sleep(LATE).await;
+    let held = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE).get(HELD).await?;
+    ensure!(held.address_name().is_some(), "without the Fault, the claim has no address: {held:?}");
+    Ok(())
 }
 
 /// What was at the checkpoint is there again, and what came later is not. What was under way may have gone on.
@@ -189,14 +202,14 @@ async fn surround(client: &Client, has_cloud: bool, has_fault: bool) -> anyhow::
 /// A Fault holds the first of two claims, and has no hit left for the second one.
 async fn claim(client: &Client) -> anyhow::Result<()> {
     let fault = json!({
-        "metadata": {"name": "no-address"},
+        "metadata": {"name": HOLDS},
         "spec": {"effect": {"addresses": {"exhausted": {}}}, "budget": {"count": 1}},
     });
     let api = Api::<Fault>::namespaced(client.clone(), NAMESPACE);
     api.create(&Default::default(), &serde_json::from_value(fault)?).await?;
     sleep(LATE).await;
     let claims = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE);
-    for name in ["first", "second"] {
+    for name in [HELD, "second"] {
         let pool =
             json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "machines"});
         let object = json!({"metadata": {"name": name}, "spec": {"poolRef": pool}});
