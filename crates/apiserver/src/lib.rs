@@ -30,11 +30,10 @@ pub use http::{
     ApiServer, Authentication, PortForward, RequestInfo, RequestObserver, Settings, UserInfo, Version,
     percent_decode,
 };
-pub use registry::{PrinterColumn, Registry, ResourceType};
+pub use registry::{Conversion, PrinterColumn, Registry, ResourceType};
 #[cfg(debug_assertions)]
 pub use store::objects_parsed;
 pub use store::{
     Change, ChangeKind, DeleteOptions, Deletion, Expired, Fault, GroupResource, Journal, Kept, Key, Listed,
     Object, Part, Propagation, Recorded, RestoreError, Store, StoreError, StoreOptions, Unkept, is_label,
-    resource_type_of_definition,
 };

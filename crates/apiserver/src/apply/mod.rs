@@ -31,6 +31,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod update;
+mod versions;
 mod view;
 
 pub(crate) use applied::{Application, ApplyError, apply};
@@ -39,3 +40,4 @@ pub(crate) use custom_schema::CustomSchema;
 pub(crate) use managers::{Managers, are_same_but_for_times, is_reset};
 pub(crate) use schema::KindSchema;
 pub(crate) use update::{Writer, update};
+pub(crate) use versions::Versions;

@@ -1,5 +1,7 @@
 //! Server-side apply over HTTP: `PATCH` with an object (`apiserver/pkg/endpoints/handlers/patch.go`).
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -9,7 +11,7 @@ use super::convert::{inward, outward_value};
 use super::field_manager;
 use super::status::ApiError;
 use super::write::{Write, complete, complete_new};
-use crate::apply::{self, Application, ApplyError, Conflicts, Managers};
+use crate::apply::{self, Application, ApplyError, Conflicts, Managers, Versions};
 use crate::store::{MANAGED_FIELDS, Part, StoreError, managed_fields, metadata_mut, metadata_text};
 
 impl Write<'_> {
@@ -19,7 +21,11 @@ impl Write<'_> {
         self.check_config(&config)?;
         let kind = self.kind();
         let manager = field_manager::name(self.options, self.headers);
-        let schema = self.store.schema(kind, &self.info.version);
+        let api_versions = kind.versions.iter().map(|version| (kind.api_version(version), version));
+        let schemas: BTreeMap<_, _> = api_versions
+            .map(|(api_version, version)| (api_version, self.store.schema(kind, version)))
+            .collect();
+        let schema = &schemas[&self.api_version];
         let owned = self.only(part, &config);
         let application = Application {
             config: &owned,
@@ -38,8 +44,11 @@ impl Write<'_> {
                 current.map_or_else(|| json!({}), |current| outward_value(kind, &self.info.version, current));
             let status = live.get("status").cloned();
             metadata_mut(&mut live).remove(MANAGED_FIELDS);
-            let live = self.only(part, &live);
-            let done = apply::apply(schema.root(), &live, managers, application, self.now)?;
+            let versions = Versions { kind, schemas: &schemas, live: &live, api_version: &self.api_version };
+            let of_version = versions.inward(&managers);
+            let only = self.only(part, &live);
+            let done = apply::apply(schema.root(), &only, of_version.clone(), application, self.now)?;
+            let after = versions.outward(&managers, &of_version, done.managers);
             let mut object = done.object;
             // What belongs to the other part is as it was, and as it was sent for a new object: some kinds keep it.
             if !exists && let Some(status) = config.get("status") {
@@ -51,13 +60,13 @@ impl Write<'_> {
             }
             self.check_type(&mut object)?;
             self.check_place(&object)?;
-            let mut object = inward(kind, object);
+            let mut object = inward(kind, object)?;
             if exists {
                 complete(kind, &mut object);
             } else {
                 complete_new(kind, &mut object);
             }
-            if let Some(managers) = done.managers.write() {
+            if let Some(managers) = after.write() {
                 metadata_mut(&mut object).insert(MANAGED_FIELDS.to_owned(), managers);
             }
             Ok::<_, ApiError>(object)

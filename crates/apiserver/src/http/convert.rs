@@ -1,13 +1,14 @@
 //! Conversion between the form an object is stored in and the forms it is served in.
 //!
-//! In this server, the versions of a kind differ by name only, except those of `HorizontalPodAutoscaler`. One pair of
-//! kinds shares its objects: `events` of the core group and of `events.k8s.io`, stored as the former
+//! In this server, the versions of a kind differ by name only, except those of `HorizontalPodAutoscaler` and of custom
+//! kinds with a [`Conversion`](crate::Conversion). One pair of kinds shares its objects: `events` of the core group and of `events.k8s.io`, stored as the former
 //! (`kubernetes/pkg/apis/events/v1/conversion.go`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::autoscaling;
+use super::status::ApiError;
 use crate::registry::ResourceType;
 use crate::store::{GroupResource, Object};
 
@@ -48,10 +49,18 @@ pub(crate) fn outward(kind: &ResourceType, version: &str, object: &Object) -> By
     Bytes::from(serde_json::to_vec(&value).expect("a JSON value always serialises"))
 }
 
-/// As [`outward`], as a tree.
+/// As [`outward`], as a tree. An object that cannot be converted is shown as it is stored, so that it does not hide the
+/// others of its list.
 pub(crate) fn outward_value(kind: &ResourceType, version: &str, mut value: Value) -> Value {
+    let api_version = kind.api_version(version);
+    if kind.conversion.is_some()
+        && value["apiVersion"] != api_version
+        && let Ok(converted) = kind.converted(&value, &api_version)
+    {
+        value = converted;
+    }
     if let Some(object) = value.as_object_mut() {
-        object.insert("apiVersion".to_owned(), kind.api_version(version).into());
+        object.insert("apiVersion".to_owned(), api_version.into());
         if is_new_event(kind) {
             for (new, core) in EVENT_FIELDS.into_iter().chain(EVENT_REPORTER_FIELDS) {
                 rename(object, core, new);
@@ -65,7 +74,21 @@ pub(crate) fn outward_value(kind: &ResourceType, version: &str, mut value: Value
 }
 
 /// An object from a client, in the form it is stored in; the store sets the version.
-pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Value {
+///
+/// # Errors
+/// When it cannot be converted.
+pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Result<Value, ApiError> {
+    if kind.conversion.is_some() {
+        let stored = kind.api_version(&kind.versions[0]);
+        if value["apiVersion"] == stored {
+            return Ok(value);
+        }
+        let given = value["apiVersion"].as_str().unwrap_or_default();
+        return kind.converted(&value, &stored).map_err(|reason| {
+            let kind = &kind.kind;
+            ApiError::bad_request(format!("failed to convert {kind} of {given} to {stored}: {reason}"))
+        });
+    }
     if let Some(object) = value.as_object_mut().filter(|object| {
         is_autoscaler(kind) && object.get("apiVersion").is_some_and(|version| version == "autoscaling/v1")
     }) {
@@ -77,7 +100,7 @@ pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Value {
         }
         object.insert("apiVersion".to_owned(), "v1".into());
     }
-    value
+    Ok(value)
 }
 
 fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {

@@ -191,7 +191,11 @@ impl ApiServer {
                     .get(header::ACCEPT)
                     .is_none_or(|accept| accept.to_str().is_ok_and(|accept| !accept.contains("as=")));
                 let selects = parts.uri.query().is_some_and(|query| query.contains("fieldSelector"));
-                if as_is && !selects { 1 } else { READ_WEIGHT }
+                let kind = self.store.resource_type(&GroupResource::new(&info.group, &info.resource));
+                let converts = kind.is_some_and(|kind| {
+                    kind.conversion.is_some() && kind.versions.first() != Some(&info.version)
+                });
+                if as_is && !selects && !converts { 1 } else { READ_WEIGHT }
             }
             "create" => 0,
             _ => READ_WEIGHT,

@@ -32,9 +32,10 @@ impl View {
         Self { kind, version: version.to_owned(), shape, include }
     }
 
-    /// Whether whole objects are parsed to show them. Where a version is missing or only the version differs, too.
+    /// Whether whole objects are parsed to show them. Where only the version differs from the stored one, too.
     pub(crate) fn parses(&self) -> bool {
-        self.shape != Shape::Object || self.kind.versions.len() > 1 || self.kind.group == "events.k8s.io"
+        let is_stored = self.kind.versions.first() == Some(&self.version);
+        self.shape != Shape::Object || !is_stored || self.kind.group == "events.k8s.io"
     }
 
     /// One object.
@@ -96,8 +97,11 @@ impl View {
         metadata: &Value,
         now: Timestamp,
     ) -> Value {
-        let objects = objects.map(|object| outward_value(&self.kind, &self.version, object.value()));
-        table::render(&self.kind, objects, metadata, self.include, now)
+        let outward = |object| outward_value(&self.kind, &self.version, object);
+        // The columns of a kind are those of the version that is stored.
+        let is_stored = self.kind.conversion.is_some();
+        let objects = objects.map(|object| if is_stored { object.value() } else { outward(object.value()) });
+        table::render(&self.kind, objects, metadata, self.include, outward, now)
     }
 }
 

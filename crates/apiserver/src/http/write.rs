@@ -122,7 +122,7 @@ impl Write<'_> {
             metadata.remove(field);
         }
         let name = metadata_text(&value, "name").to_owned();
-        let mut value = inward(self.kind(), value);
+        let mut value = inward(self.kind(), value)?;
         complete_new(self.kind(), &mut value);
         Ok(warnings.on(self.store_new(name, value)?))
     }
@@ -141,7 +141,7 @@ impl Write<'_> {
         self.check_type(&mut value)?;
         let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
         self.check_place(&value)?;
-        let mut value = inward(self.kind(), value);
+        let mut value = inward(self.kind(), value)?;
         if part == Part::Main && self.kind().create_on_update && self.store.get(&self.key).is_none() {
             return Ok(warnings.on(self.create_by_update(value)?));
         }
@@ -189,7 +189,7 @@ impl Write<'_> {
             self.check_patched(part, &current, &patched)?;
             let (kind, version) = (self.kind(), &self.info.version);
             warnings = strict::check_patch(self.options, kind, version, self.body, before, &patched)?;
-            let mut patched = inward(self.kind(), patched);
+            let mut patched = inward(self.kind(), patched)?;
             complete(self.kind(), &mut patched);
             Ok(patched)
         })?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::error::{Fault, Faults};
 use super::object::{GroupResource, Key, Object};
 use super::{State, prepare, selectable, validate};
-use crate::registry::{PrinterColumn, ResourceType};
+use crate::registry::{Conversion, PrinterColumn, ResourceType};
 
 /// The collection of definitions.
 pub(super) static COLLECTION: LazyLock<GroupResource> =
@@ -177,7 +177,8 @@ pub(super) fn written(state: &mut State, kind: &ResourceType, object: &Object) {
     else {
         return;
     };
-    match resource_type_of_definition(&definition) {
+    let conversion = state.conversions.get(&resource.group).copied();
+    match resource_type_of_definition(&definition, conversion) {
         Some(defined) => state.defined.insert(resource, Arc::new(defined)),
         // The objects stay, and are served again when a version is served again.
         None => state.defined.remove(&resource),
@@ -199,9 +200,9 @@ pub(super) fn removed(state: &mut State, key: &Key, gone: &Object) {
 
 /// The kind that a CustomResourceDefinition defines. None if a required field is missing.
 ///
-/// This server calls no conversion webhook. For a kind with a conversion webhook, only the stored version is served.
-#[must_use]
-pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
+/// This server calls no conversion webhook. Without a `conversion` in place of it, only the stored version of a kind with
+/// a webhook is served.
+fn resource_type_of_definition(definition: &Value, conversion: Option<Conversion>) -> Option<ResourceType> {
     let spec = definition.get("spec")?;
     let names = spec.get("names")?;
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -211,7 +212,7 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
     };
     let mut versions: Vec<&Value> = spec.get("versions")?.as_array()?.iter().collect();
     versions.retain(|version| version["served"] == true && version["name"].is_string());
-    if spec["conversion"]["strategy"] == "Webhook" {
+    if spec["conversion"]["strategy"] == "Webhook" && conversion.is_none() {
         versions.retain(|version| version["storage"] == true);
     }
     versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or_default()));
@@ -253,6 +254,7 @@ pub fn resource_type_of_definition(definition: &Value) -> Option<ResourceType> {
             })
             .collect(),
         custom: true,
+        conversion,
         kind,
     })
 }
@@ -291,12 +293,16 @@ mod tests {
                 { "name": "v1beta1", "served": true, "storage": true },
             ],
         } });
-        let served = |definition: &Value| resource_type_of_definition(definition).expect("a kind").versions;
+        let served =
+            |definition: &Value| resource_type_of_definition(definition, None).expect("a kind").versions;
         assert_eq!(served(&definition), ["v1", "v1beta1"]);
         definition["spec"]["conversion"] = json!({ "strategy": "None" });
         assert_eq!(served(&definition), ["v1", "v1beta1"]);
         definition["spec"]["conversion"] = json!({ "strategy": "Webhook" });
         assert_eq!(served(&definition), ["v1beta1"]);
+        let given = Some(Conversion(|object, _| Ok(object.clone())));
+        let converted = resource_type_of_definition(&definition, given).expect("a kind");
+        assert_eq!((converted.versions.len(), converted.conversion), (2, given));
     }
 
     #[test]

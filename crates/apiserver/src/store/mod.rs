@@ -32,7 +32,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub(crate) use definition::key_of as definition_key;
-pub use definition::resource_type_of_definition;
 pub use error::{Expired, Fault, StoreError};
 pub(crate) use error::{Faults, shown};
 pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
@@ -48,7 +47,7 @@ pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
 use crate::allowance::Allowance;
-use crate::registry::{Registry, ResourceType};
+use crate::registry::{Conversion, Registry, ResourceType};
 use collect::Check;
 use log::Log;
 use object::IndexKey;
@@ -71,6 +70,8 @@ pub struct StoreOptions {
     pub uid_seed: String,
     /// The built-in kinds.
     pub registry: Registry,
+    /// How the kinds of CustomResourceDefinitions are converted, by their group.
+    pub conversions: BTreeMap<String, Conversion>,
     /// How many changes the event log keeps at most. The default, 512, is about ten minutes of a cluster with six
     /// machines whose controllers are busy.
     pub event_log_capacity: usize,
@@ -93,6 +94,7 @@ impl Default for StoreOptions {
         Self {
             uid_seed: String::new(),
             registry: Registry::kubernetes(),
+            conversions: BTreeMap::new(),
             event_log_capacity: 512,
             event_log_bytes_max: 128 * 1024,
             bytes_max: 64 * 1024 * 1024,
@@ -106,6 +108,7 @@ impl Default for StoreOptions {
 struct State {
     version: u64,
     registry: Registry,
+    conversions: BTreeMap<String, Conversion>,
     /// The kinds of CustomResourceDefinitions.
     defined: BTreeMap<GroupResource, Arc<ResourceType>>,
     /// The schemas of custom kinds to whose objects something was applied.
@@ -163,6 +166,7 @@ impl Store {
         let StoreOptions {
             uid_seed,
             registry,
+            conversions,
             event_log_capacity,
             event_log_bytes_max,
             bytes_max,
@@ -174,6 +178,7 @@ impl Store {
         let state = State {
             version,
             registry,
+            conversions,
             defined: BTreeMap::new(),
             schemas: schemas::Schemas::default(),
             collections: BTreeMap::new(),
@@ -203,6 +208,7 @@ impl Store {
         let copy = State {
             version: state.version,
             registry: state.registry.clone(),
+            conversions: state.conversions.clone(),
             defined: state.defined.clone(),
             schemas: schemas::Schemas::default(),
             collections: state.collections.clone(),

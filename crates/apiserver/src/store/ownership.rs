@@ -1,11 +1,13 @@
 //! Who owns the fields of an object after a write.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::object::metadata_mut;
 use super::prepare::MANAGED_FIELDS;
-use crate::apply::{KindSchema, Managers, Writer, are_same_but_for_times, is_reset, update};
+use crate::apply::{KindSchema, Managers, Versions, Writer, are_same_but_for_times, is_reset, update};
 use crate::registry::ResourceType;
 
 /// How a write changes `metadata.managedFields`.
@@ -35,7 +37,7 @@ impl Written<'_> {
     pub(super) fn managed_fields(
         self,
         ownership: Ownership<'_>,
-        schema: impl FnOnce() -> KindSchema,
+        schema: impl FnMut(&str) -> KindSchema,
     ) -> Option<Value> {
         let stored = managed_fields(self.before);
         match ownership {
@@ -48,11 +50,40 @@ impl Written<'_> {
                 if managers.is_empty() {
                     return None;
                 }
-                let mut before = self.before.clone();
-                metadata_mut(&mut before).remove(MANAGED_FIELDS);
-                update(schema().root(), &before, self.next, managers, writer, self.now).write()
+                self.updated(managers, writer, schema).write()
             }
         }
+    }
+}
+
+impl Written<'_> {
+    /// The managers after an update, which is compared in the version of its writer.
+    fn updated(
+        &self,
+        managers: Managers,
+        writer: &Writer<'_>,
+        mut schema: impl FnMut(&str) -> KindSchema,
+    ) -> Managers {
+        let mut before = self.before.clone();
+        metadata_mut(&mut before).remove(MANAGED_FIELDS);
+        let mut of_version = |api_version: &str| schema(api_version.rsplit('/').next().unwrap_or_default());
+        if self.kind.conversion.is_none() {
+            let schema = of_version(writer.api_version);
+            return update(schema.root(), &before, self.next, managers, writer, self.now);
+        }
+        let api_versions = self.kind.versions.iter().map(|version| self.kind.api_version(version));
+        let schemas: BTreeMap<_, _> =
+            api_versions.map(|api_version| (api_version.clone(), of_version(&api_version))).collect();
+        let versions =
+            Versions { kind: self.kind, schemas: &schemas, live: &before, api_version: writer.api_version };
+        let [old, new] = [&before, self.next].map(|object| {
+            // What cannot be converted is compared as it is stored.
+            self.kind.converted(object, writer.api_version).unwrap_or_else(|_| object.clone())
+        });
+        let inward = versions.inward(&managers);
+        let schema = of_version(writer.api_version);
+        let after = update(schema.root(), &old, &new, inward.clone(), writer, self.now);
+        versions.outward(&managers, &inward, after)
     }
 }
 

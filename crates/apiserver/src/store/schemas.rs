@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::object::GroupResource;
-use super::ownership::Ownership;
 use super::{State, Store, definition};
 use crate::apply::{CustomSchema, KindSchema};
 use crate::registry::ResourceType;
@@ -23,16 +22,8 @@ impl Store {
 }
 
 impl State {
-    /// The schema for the writer of a tracked update.
-    pub(super) fn schema(&mut self, kind: &ResourceType, ownership: Ownership<'_>) -> KindSchema {
-        let api_version = match ownership {
-            Ownership::Updated(writer) => writer.api_version,
-            Ownership::Kept | Ownership::Applied => "",
-        };
-        self.schema_of(kind, api_version.rsplit('/').next().unwrap_or_default())
-    }
-
-    fn schema_of(&mut self, kind: &ResourceType, version: &str) -> KindSchema {
+    /// The schema of a kind in a version.
+    pub(super) fn schema_of(&mut self, kind: &ResourceType, version: &str) -> KindSchema {
         if !kind.custom {
             return KindSchema::built_in(&kind.group, &kind.kind);
         }

@@ -318,7 +318,7 @@ impl State {
         }
         let before = json!({});
         let written = Written { kind: &kind, before: &before, next: &value, given, now };
-        let managed_fields = written.managed_fields(ownership, || self.schema(&kind, ownership));
+        let managed_fields = written.managed_fields(ownership, |version| self.schema_of(&kind, version));
         set_managed_fields(&mut value, managed_fields);
         let object = Object::of_client(&value, version)?;
         Ok((kind, key, object))
@@ -387,7 +387,7 @@ impl State {
         let metadata = metadata_mut(&mut next);
         metadata.insert("resourceVersion".to_owned(), current.resource_version.to_string().into());
         let written = Written { kind, before, next: &next, given, now };
-        let managed_fields = written.managed_fields(ownership, || self.schema(kind, ownership));
+        let managed_fields = written.managed_fields(ownership, |version| self.schema_of(kind, version));
         set_managed_fields(&mut next, managed_fields);
         if is_same(before, &next) {
             return Ok(current.clone());

@@ -47,12 +47,13 @@ impl IncludeObject {
     }
 }
 
-/// A table of objects of one kind.
+/// A table of objects of one kind. `outward` gives a row's object the version that was asked for.
 pub(crate) fn render(
     kind: &ResourceType,
     objects: impl Iterator<Item = Value>,
     metadata: &Value,
     include: IncludeObject,
+    outward: impl Fn(Value) -> Value,
     now: Timestamp,
 ) -> Value {
     let custom = kind.custom || !kind.columns.is_empty();
@@ -76,7 +77,7 @@ pub(crate) fn render(
             }
             match include {
                 IncludeObject::None => {}
-                IncludeObject::Object => json["object"] = object,
+                IncludeObject::Object => json["object"] = outward(object),
                 IncludeObject::Metadata => {
                     json["object"] = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
                                             "metadata": object["metadata"].take()});

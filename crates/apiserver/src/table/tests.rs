@@ -20,6 +20,7 @@ fn table(kind: &ResourceType, mut object: Value) -> Value {
         [object].into_iter(),
         &json!({"resourceVersion": "7"}),
         IncludeObject::None,
+        std::convert::identity,
         NOW.parse().unwrap(),
     )
 }
@@ -250,6 +251,7 @@ fn row_carries_as_much_of_the_object_as_was_asked_for() {
             std::iter::once(object.clone()),
             &json!({}),
             include,
+            std::convert::identity,
             NOW.parse().unwrap(),
         );
         table["rows"][0].get("object").cloned()

@@ -268,6 +268,23 @@ async fn kind_with_a_conversion_webhook_has_its_stored_version_only() {
 }
 
 #[tokio::test]
+async fn versions_of_a_custom_kind_have_the_same_columns() {
+    let server = server();
+    let with = |mut version: Value, column: &str| {
+        version["additionalPrinterColumns"] =
+            json!([{"name": column, "type": "string", "jsonPath": ".spec.color"}]);
+        version
+    };
+    let versions = json!([with(version("v2", true), "Color"), with(version("v1", false), "Colour")]);
+    post(&server, DEFINITIONS, definition(versions)).await;
+    for version in ["v1", "v2"] {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let (_, table) = get_as(&server, &format!("/apis/x.io/{version}/things"), table).await;
+        assert_eq!(table["columnDefinitions"][1]["name"], "Color");
+    }
+}
+
+#[tokio::test]
 async fn admission_webhooks_are_not_called() {
     let server = server();
     let webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";

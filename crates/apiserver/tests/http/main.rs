@@ -17,4 +17,5 @@ mod objects;
 mod openapi;
 mod paths;
 mod support;
+mod versions;
 mod watches;
