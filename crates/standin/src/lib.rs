@@ -21,6 +21,7 @@
 
 mod act;
 mod certificates;
+mod conversion;
 mod create;
 mod decide;
 mod kinds;
@@ -35,11 +36,12 @@ mod surroundings;
 mod topology;
 mod workload;
 
+pub use conversion::convert;
 pub use create::create;
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
 pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};
-pub use run::{Error, crds, play, run};
+pub use run::{Error, crds, crds_without_conversion, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 pub use topology::TOPOLOGY_RECONCILED;
 

@@ -64,11 +64,27 @@ struct Context {
     clients: Clients,
 }
 
-/// The CRDs that the stand-in needs besides the provider's own: Cluster API's kinds, which accept any field.
+/// The kinds whose older version means something without a conversion: their most used fields are those of the newer one.
+const ALIKE: [&str; 6] =
+    ["Cluster", "IPAddress", "Machine", "MachineDeployment", "MachinePool", "MachineSet"];
+
+/// The CRDs that the stand-in needs besides the provider's own: Cluster API's kinds, which accept any field. They have
+/// the versions `v1beta2` and `v1beta1`, between which [`convert`](crate::convert) converts.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
     [core, nephele_api::ipam::loose_crds()].concat()
+}
+
+/// As [`crds`], for an API server that does not convert them.
+#[must_use]
+pub fn crds_without_conversion() -> Vec<CustomResourceDefinition> {
+    let mut definitions = crds();
+    for definition in &mut definitions {
+        let is_alike = ALIKE.contains(&definition.spec.names.kind.as_str());
+        definition.spec.versions.retain(|version| version.storage || is_alike);
+    }
+    definitions
 }
 
 /// Creates the clusters of the plan and plays Cluster API for them, and for all Clusters with a topology, until

@@ -7,29 +7,12 @@ use serde_json::{Value, json};
 
 use super::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
 
-/// The kinds that are served in the older version, too. A MachineHealthCheck and the kubeadm kinds are not: their specs
-/// have other fields there, which would mean nothing here.
-const ALSO_OLDER: [&str; 5] = ["Cluster", "MachineDeployment", "MachineSet", "Machine", "MachinePool"];
-
 /// CRDs of the kinds of Cluster API's core and kubeadm providers that belong to a cluster. They accept any field, and have
 /// the names, columns and subresources of Cluster API's own CRDs, which they replace (`core/config/crd/bases` and
-/// `controlplane/kubeadm/config/crd/bases` of cluster-api). Some kinds have the version `v1beta1`, too. Fields are not
-/// converted between the versions; the types of this module read those of both.
+/// `controlplane/kubeadm/config/crd/bases` of cluster-api). The version `v1beta1` is served, too; the definitions do not
+/// say how it is converted.
 #[must_use]
 pub fn loose_crds() -> Vec<CustomResourceDefinition> {
-    let mut definitions = definitions();
-    for definition in &mut definitions {
-        if ALSO_OLDER.contains(&definition.spec.names.kind.as_str()) {
-            let mut older = definition.spec.versions[0].clone();
-            "v1beta1".clone_into(&mut older.name);
-            older.storage = false;
-            definition.spec.versions.push(older);
-        }
-    }
-    definitions
-}
-
-fn definitions() -> Vec<CustomResourceDefinition> {
     vec![
         cluster(),
         with_scale(
@@ -242,6 +225,18 @@ pub(crate) fn loose(
     short_names: &[&str],
     columns: &[Value],
 ) -> CustomResourceDefinition {
+    let version = |name: &str, is_stored: bool| {
+        json!({
+            "name": name,
+            "served": true,
+            "storage": is_stored,
+            "additionalPrinterColumns": columns,
+            "subresources": { "status": {} },
+            "schema": {
+                "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            },
+        })
+    };
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -257,16 +252,7 @@ pub(crate) fn loose(
                 "categories": ["cluster-api"],
             },
             "scope": "Namespaced",
-            "versions": [{
-                "name": "v1beta2",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": columns,
-                "subresources": { "status": {} },
-                "schema": {
-                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-                },
-            }],
+            "versions": [version("v1beta2", true), version("v1beta1", false)],
         },
     }))
     .expect("a definition of constants only")

@@ -153,10 +153,7 @@ fn loose_definitions_take_any_field_and_are_shown_and_scaled_as_upstreams() {
             let version = &spec.versions[0];
             let versions: Vec<_> =
                 spec.versions.iter().map(|version| (&*version.name, version.storage)).collect();
-            let is_older = ["Cluster", "MachineDeployment", "MachineSet", "Machine", "MachinePool"]
-                .contains(&spec.names.kind.as_str());
-            let expected = [("v1beta2", true), ("v1beta1", false)];
-            assert_eq!(versions, expected[..if is_older { 2 } else { 1 }], "{name}");
+            assert_eq!(versions, [("v1beta2", true), ("v1beta1", false)], "{name}");
             let schema = version.schema.clone().and_then(|schema| schema.open_api_v3_schema);
             assert_eq!(schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields), Some(true));
             assert_eq!(spec.names.categories, Some(vec!["cluster-api".to_owned()]), "{name}");

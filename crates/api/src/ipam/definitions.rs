@@ -99,13 +99,8 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let pool_kind = column("Pool Kind", "string", ".spec.poolRef.kind");
     let address = column("Address", "string", ".spec.address");
     let columns = [address, pool_name.clone(), pool_kind.clone(), age()];
-    let mut addresses = loose(GROUP, "IPAddress", "ipaddresses", &[], &columns);
-    // The versions differ only in what is required.
-    let mut old = addresses.spec.versions[0].clone();
-    "v1beta1".clone_into(&mut old.name);
-    old.storage = false;
-    addresses.spec.versions.push(old);
-    vec![loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name, pool_kind, age()]), addresses]
+    let claims = loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name, pool_kind, age()]);
+    vec![claims, loose(GROUP, "IPAddress", "ipaddresses", &[], &columns)]
 }
 
 #[cfg(test)]

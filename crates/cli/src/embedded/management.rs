@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::conversion::conversions;
 use crate::loopback::loopback;
 
 /// How many changes a watch may lag behind.
@@ -102,12 +103,13 @@ async fn answer(server: &ApiServer, routes: &Routes, request: Request<Body>) -> 
     }
 }
 
-fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
+pub(super) fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
     let store = Store::new(StoreOptions {
         uid_seed: name.to_owned(),
         event_log_capacity: EVENT_LOG_CAPACITY,
         event_log_bytes_max: EVENT_LOG_BYTES_MAX,
         bytes_max: BYTES_MAX,
+        conversions: conversions(),
         ..StoreOptions::default()
     });
     let now = clock();
@@ -129,7 +131,7 @@ fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
 }
 
 /// A client that calls the server without a socket.
-fn in_process(server: ApiServer) -> Client {
+pub(super) fn in_process(server: ApiServer) -> Client {
     let user = UserInfo { name: "nephele".to_owned(), groups: vec!["system:masters".to_owned()] };
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let (server, user) = (server.clone(), user.clone());

@@ -6,6 +6,7 @@
 //!                        └──── stand-in for Cluster API ────TLS────┘
 //! ```
 
+mod conversion;
 mod folder;
 mod management;
 mod tasks;

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::runtime::wait::await_condition;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config, ResourceExt as _};
 use nephele_api::core::Cluster;
@@ -124,6 +126,20 @@ async fn nodes(client: &Client, wanted: usize) {
     assert!(timeout(PATIENCE, seen).await.is_ok(), "not {wanted} ready Nodes: {:?}", names());
 }
 
+/// Waits until an object of the cluster `large` has a field in the version `v1beta1`.
+async fn older_has(client: &Client, group: &str, kind: &str, field: &str, wanted: &Value) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta1", kind));
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), "team", &resource);
+    let of_cluster = ListParams::default().labels("cluster.x-k8s.io/cluster-name=large");
+    let listed = api.list(&of_cluster).await.expect("listed").items;
+    let name = listed.first().unwrap_or_else(|| panic!("no {kind}")).name_any();
+    let has = |object: Option<&DynamicObject>| {
+        object.is_some_and(|object| object.data.pointer(field) == Some(wanted))
+    };
+    let seen = timeout(PATIENCE, await_condition(api, &name, has)).await;
+    assert!(seen.is_ok_and(|seen| seen.is_ok()), "{kind} has not {field} {wanted}: {listed:?}");
+}
+
 /// Waits until a file is there, or gone.
 async fn file_exists(path: &Path, wanted: bool) {
     let started = Instant::now();
@@ -162,8 +178,26 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     let shown = String::from_utf8(shown.stdout).expect("text");
     assert_eq!(shown.matches("CreateInstance by machine\n").count(), 2, "{shown}");
 
-    // A user scales the cluster.
+    // Clients of the older version find its fields.
     let management = client(text(&line, "/management/kubeconfig")).await;
+    for (group, kind, field, wanted) in [
+        ("cluster.x-k8s.io", "Cluster", "/spec/topology/class", json!("in-memory")),
+        ("cluster.x-k8s.io", "Cluster", "/status/infrastructureReady", json!(true)),
+        ("cluster.x-k8s.io", "Cluster", "/status/controlPlaneReady", json!(true)),
+        ("cluster.x-k8s.io", "MachineHealthCheck", "/spec/maxUnhealthy", json!("40%")),
+        ("cluster.x-k8s.io", "MachineHealthCheck", "/spec/nodeStartupTimeout", json!("10m0s")),
+        ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "/status/readyReplicas", json!(3)),
+        ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "/status/initialized", json!(true)),
+        ("cluster.x-k8s.io", "MachineDeployment", "/status/updatedReplicas", json!(2)),
+        ("cluster.x-k8s.io", "MachineSet", "/status/fullyLabeledReplicas", json!(2)),
+        ("cluster.x-k8s.io", "Machine", "/status/nodeRef/kind", json!("Node")),
+        ("cluster.x-k8s.io", "MachinePool", "/status/infrastructureReady", json!(true)),
+        ("infrastructure.cluster.x-k8s.io", "InMemoryCluster", "/status/ready", json!(true)),
+    ] {
+        older_has(&management, group, kind, field, &wanted).await;
+    }
+
+    // A user scales the cluster.
     let clusters = Api::<Cluster>::namespaced(management.clone(), "default");
     let workers =
         json!({"machineDeployments": [{"class": "default-worker", "name": "workers", "replicas": 2}]});

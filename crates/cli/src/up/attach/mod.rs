@@ -68,7 +68,7 @@ async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::R
             .await
             .with_context(|| format!("failed to install the definition {name}"))?;
     }
-    let loose = nephele_standin::crds();
+    let loose = nephele_standin::crds_without_conversion();
     for definition in &loose {
         let name = definition.name_any();
         keep(&api, definition).await.with_context(|| format!("failed to install the definition {name}"))?;
