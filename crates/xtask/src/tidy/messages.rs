@@ -3,7 +3,7 @@
 
 use anyhow::bail;
 
-use super::{files, read};
+use super::tracked::{files, read};
 
 /// The crates that print errors for developers alone, and what has no kit.
 const FOR_DEVELOPERS: [&str; 4] = ["hostile", "runtime-sdk", "world", "xtask"];

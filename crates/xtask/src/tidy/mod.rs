@@ -5,13 +5,15 @@ mod messages;
 mod roles;
 mod spelling;
 mod texts;
+mod tracked;
 mod turns;
 mod watches;
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, process::Command};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
+use self::tracked::{files, read};
 use crate::{book, codegen, command::capture, commands, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
@@ -282,19 +284,4 @@ fn check_texts(find: impl Fn(&str) -> Vec<(usize, String)>) -> anyhow::Result<()
         found.extend(problems.into_iter().map(|(line, problem)| format!("{}:{line}: {problem}", text.path)));
     }
     if found.is_empty() { Ok(()) } else { bail!("\n{}", found.join("\n")) }
-}
-
-/// The files that exist and that git tracks, or would track.
-fn files() -> anyhow::Result<Vec<String>> {
-    let mut list = Command::new("git");
-    list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let paths = capture(list.current_dir(paths::repository()))?;
-    let exists = |path: &&str| !path.is_empty() && paths::repository().join(path).is_file();
-    Ok(paths.split('\0').filter(exists).map(str::to_owned).collect())
-}
-
-fn read(path: &str) -> anyhow::Result<String> {
-    let bytes = fs::read(paths::repository().join(Path::new(path)))
-        .with_context(|| format!("failed to read {path}"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

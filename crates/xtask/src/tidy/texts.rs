@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-use super::{files, read};
+use super::tracked::{files, read};
 
 /// The ends of the names of texts.
 const READ: [&str; 12] = [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 
-use super::{files, read};
+use super::tracked::{files, read};
 
 /// The crates whose watches a manager opens.
 const WATCHING: [&str; 7] =
