@@ -80,8 +80,12 @@ enum Task {
     /// Make fixtures of Cluster API's calls that a manager recorded: those of
     /// `NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension`.
     RecordHooks(record_hooks::Args),
-    /// Check what compilers do not: purity of crates, freshness of files, lints, sizes, words and their spelling.
+    /// Check what compilers do not: purity of crates, freshness of files, lints, sizes, words and their spelling,
+    /// and the numbers that may only fall.
     Tidy,
+    /// Draw the floors of the crates, or of a crate's files: each uses only what is below it, except for files in a
+    /// circle. For these, print what to cut.
+    Floors(tidy::FloorsArgs),
     /// Run worlds drawn from seeds, and report those that break a rule: `--seeds N [--from SEED]`.
     Worlds(seeded::Args),
 }
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Task::Picture(args) => picture::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Floors(args) => tidy::floors(&args),
         Task::Worlds(args) => seeded::run("nephele-world", &args),
     };
     match result {

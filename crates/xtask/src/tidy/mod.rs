@@ -2,6 +2,7 @@
 
 mod examples;
 mod messages;
+mod ratchets;
 mod roles;
 mod spelling;
 mod texts;
@@ -79,10 +80,24 @@ const LONGER_SHARE_MAX: f64 = 0.1;
 /// Files whose format contains the names of registries.
 const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
 
+/// What to draw.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FloorsArgs {
+    /// A folder in `crates`, or `e2e`; without it, the crates are drawn.
+    #[arg(value_name = "CRATE")]
+    krate: Option<String>,
+}
+
+/// Draws which crates or files use which other ones.
+pub(crate) fn floors(args: &FloorsArgs) -> anyhow::Result<()> {
+    print!("{}", ratchets::picture(args.krate.as_deref())?);
+    Ok(())
+}
+
 /// Runs every check and reports all failures.
 pub(crate) fn run() -> anyhow::Result<()> {
     type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 15] = [
+    let checks: [(&str, Check); 16] = [
         ("purity", purity),
         ("freshness", codegen::check),
         ("contract", contract::check),
@@ -93,6 +108,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("roles", roles),
         ("finalizers", finalizers),
         ("sizes", sizes),
+        ("ratchets", ratchets::check),
         ("watches", watches::check),
         ("messages", messages::check),
         ("words", words),
