@@ -10,9 +10,6 @@ mod cluster;
 mod codegen;
 mod command;
 mod commands;
-/// `nephele components`, from its source, so that a release does not need the binary.
-#[path = "../../cli/src/components/render.rs"]
-mod components;
 mod conditions;
 mod contract;
 mod dashboard;

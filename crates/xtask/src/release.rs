@@ -6,12 +6,9 @@ use std::{
 };
 
 use anyhow::Context;
+use nephele_components::{self as components, Role};
 
-use crate::{
-    cluster::write,
-    components::{self, Role},
-    kube_state_metrics, paths,
-};
+use crate::{cluster::write, kube_state_metrics, paths};
 
 /// clusterctl's name of the infrastructure provider.
 pub(crate) const LABEL: &str = "infrastructure-in-memory";

@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_yaml_ng::Deserializer;
 
-use crate::components::render::{Role, render, with_variables};
+use nephele_components::{Role, render, with_variables};
 
 /// The namespace of the manager.
 pub(crate) const NAMESPACE: &str = "nephele-system";

@@ -5,8 +5,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_yaml_ng::Deserializer;
 
-use crate::components::render::with_variables;
 use crate::template::Flavor;
+use nephele_components::with_variables;
 
 /// The label of everything that a run creates; its value is the run's. `kubectl delete -l` finds what a run left.
 pub(super) const LABEL: &str = "nephele.dev/load";

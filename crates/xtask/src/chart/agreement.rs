@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
+use nephele_components::{self as components, Role};
 use serde_json::{Value, json};
 
 use super::{
@@ -13,10 +14,7 @@ use super::{
     helm::{Helm, NAMESPACE, RELEASE},
     object::{find, id, of_kind, read, text, texts},
 };
-use crate::{
-    codegen,
-    components::{self, Role},
-};
+use crate::codegen;
 
 /// A role's components, and the values with which the chart renders the same objects.
 struct Way {

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
+use nephele_components as components;
 use serde_json::Value;
 
 use super::object::{id, of_kind, read, text};
-use crate::{components, dashboard, files, paths};
+use crate::{dashboard, files, paths};
 
 const FOLDER: &str = "config/templates";
 /// The key that clusterctl reads when it is given none (`DefaultCustomTemplateConfigMapKey`).

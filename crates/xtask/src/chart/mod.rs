@@ -102,6 +102,6 @@ mod tests {
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!((chart["version"].as_str(), chart["appVersion"].as_str()), (Some(version), Some(version)));
         let images = chart["annotations"]["artifacthub.io/images"].as_str().expect("text");
-        assert!(images.contains(&format!("image: {}\n", crate::components::IMAGE)), "{images}");
+        assert!(images.contains(&format!("image: {}\n", nephele_components::IMAGE)), "{images}");
     }
 }

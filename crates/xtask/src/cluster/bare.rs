@@ -2,6 +2,7 @@
 //! and our providers installed by clusterctl, and their managers as processes. They start within half a minute and are
 //! independent of each other, for tests of moves between management clusters.
 
+use nephele_components::{self as components, Role};
 use std::path::Path;
 
 use super::{
@@ -11,10 +12,7 @@ use super::{
     repository::Repository,
     site::{self, Number},
 };
-use crate::{
-    components::{self, Role},
-    release,
-};
+use crate::release;
 
 /// The group of ExtensionConfigs.
 const REGISTRATIONS: &str = "runtime.cluster.x-k8s.io";

@@ -44,9 +44,10 @@ const PURE: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates that use no other crate of the workspace.
-const LEAVES: [&str; 14] = [
+const LEAVES: [&str; 15] = [
     "nephele-api",
     "nephele-budget",
+    "nephele-components",
     "nephele-engine",
     "nephele-error-chain",
     "nephele-etcd",

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use nephele_components::{IMAGE, Role, render};
 use serde_json::{Value, json};
 
 use super::{PROVIDERS, components, items, text, texts};
-use crate::components::{IMAGE, Role, render};
 
 /// Kinds that clusterctl creates before the manager runs, and finds again to delete them.
 const KINDS: [&str; 11] = [

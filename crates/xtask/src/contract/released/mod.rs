@@ -9,13 +9,11 @@ mod tilt;
 
 use std::{fs, path::Path};
 
+use nephele_components::{IMAGE, Role, render};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    components::{IMAGE, Role, render},
-    paths, release,
-};
+use crate::{paths, release};
 
 /// Each provider: its role, clusterctl's name, and the namespace of its components.
 const PROVIDERS: [(Role, &str, &str); 2] = [

@@ -9,13 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use nephele_components::{IMAGE, Role, render, with_variables};
 use serde_json::{Value, json};
 
 use super::{documents, file, items, text};
-use crate::{
-    components::{IMAGE, Role, render, with_variables},
-    release,
-};
+use crate::release;
 
 /// The largest ConfigMap (etcd's limit is 1.5 MiB, of which a ConfigMap may have 1 MiB: kubernetes,
 /// `pkg/apis/core/types.go`, `MaxSecretSize`).

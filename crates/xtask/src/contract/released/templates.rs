@@ -69,7 +69,7 @@ fn the_book_names_every_variable_flavor_and_class() {
     let class = |name: &String| name.strip_prefix("clusterclass-")?.strip_suffix(".yaml").map(str::to_owned);
     wanted.extend(names("clusterclass-").iter().filter_map(class));
     for (role, ..) in super::PROVIDERS {
-        let text = without_comments(&crate::components::render(role, crate::components::IMAGE));
+        let text = without_comments(&nephele_components::render(role, nephele_components::IMAGE));
         wanted.extend(variables(&text).into_iter().map(str::to_owned));
     }
     let missing: Vec<_> = wanted.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();

@@ -1,12 +1,11 @@
 //! `nephele components`: all objects of a provider, in the one file that clusterctl installs.
 
-pub(crate) mod render;
-
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use self::render::{IMAGE, Role, render};
+use nephele_components::{IMAGE, Role, render};
+
 use crate::output::print;
 
 /// What to print.

@@ -1,13 +1,13 @@
 //! The components as text, from the files in `config/`. People can read and kustomize these files.
 //!
 //! clusterctl's rules for the file are in cluster-api, docs/book/src/developer/providers/contracts/clusterctl.md.
-//! This file must not depend on the command line, because `cargo xtask release` includes it too.
+//! The command line prints and installs them, and `cargo xtask release` lays them out.
 
 use anyhow::Context as _;
 
 /// The role of the manager in a components file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// The infrastructure provider.
     Infrastructure,
     /// The IPAM provider, alone. It has the names of the in-cluster IPAM provider, which it replaces, so a
@@ -26,89 +26,85 @@ struct Files {
 }
 
 const INFRASTRUCTURE: Files = Files {
-    namespace: include_str!("../../../../config/default/namespace.yaml"),
+    namespace: include_str!("../../../config/default/namespace.yaml"),
     definitions: &[
-        include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclusters.yaml"),
+        include_str!("../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclusters.yaml"),
         include_str!(
-            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"
+            "../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemoryclustertemplates.yaml"
         ),
+        include_str!("../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepools.yaml"),
         include_str!(
-            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepools.yaml"
+            "../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepooltemplates.yaml"
         ),
+        include_str!("../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
         include_str!(
-            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinepooltemplates.yaml"
+            "../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
         ),
-        include_str!("../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachines.yaml"),
-        include_str!(
-            "../../../../config/crd/bases/infrastructure.cluster.x-k8s.io_inmemorymachinetemplates.yaml"
-        ),
-        include_str!("../../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
-        include_str!("../../../../config/crd/bases/cloud.nephele.dev_clusterfaults.yaml"),
-        include_str!("../../../../config/crd/bases/cloud.nephele.dev_faults.yaml"),
-        include_str!("../../../../config/crd/bases/cloud.nephele.dev_scenarios.yaml"),
-        include_str!("../../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
+        include_str!("../../../config/crd/bases/cloud.nephele.dev_cloudextensionconfigs.yaml"),
+        include_str!("../../../config/crd/bases/cloud.nephele.dev_clusterfaults.yaml"),
+        include_str!("../../../config/crd/bases/cloud.nephele.dev_faults.yaml"),
+        include_str!("../../../config/crd/bases/cloud.nephele.dev_scenarios.yaml"),
+        include_str!("../../../config/crd/bases/cloud.nephele.dev_simulatedclouds.yaml"),
     ],
     objects: &[
-        include_str!("../../../../config/rbac/service_account.yaml"),
-        include_str!("../../../../config/rbac/role.yaml"),
-        include_str!("../../../../config/rbac/scenario_role.yaml"),
-        include_str!("../../../../config/rbac/cluster_fault_role.yaml"),
-        include_str!("../../../../config/rbac/leader_election_role.yaml"),
-        include_str!("../../../../config/rbac/metrics_reader_role.yaml"),
-        include_str!("../../../../config/rbac/verbosity_role.yaml"),
-        include_str!("../../../../config/rbac/journal_reader_role.yaml"),
-        include_str!("../../../../config/rbac/checkpoint_role.yaml"),
-        include_str!("../../../../config/rbac/tenant_role.yaml"),
-        include_str!("../../../../config/rbac/autoscaler_role.yaml"),
-        include_str!("../../../../config/webhook-infrastructure/role.yaml"),
-        include_str!("../../../../config/webhook-infrastructure/service.yaml"),
-        include_str!("../../../../config/manager/workload_service.yaml"),
-        include_str!("../../../../config/manager/manager.yaml"),
-        include_str!("../../../../config/webhook-infrastructure/mutating.yaml"),
-        include_str!("../../../../config/webhook-infrastructure/validating.yaml"),
+        include_str!("../../../config/rbac/service_account.yaml"),
+        include_str!("../../../config/rbac/role.yaml"),
+        include_str!("../../../config/rbac/scenario_role.yaml"),
+        include_str!("../../../config/rbac/cluster_fault_role.yaml"),
+        include_str!("../../../config/rbac/leader_election_role.yaml"),
+        include_str!("../../../config/rbac/metrics_reader_role.yaml"),
+        include_str!("../../../config/rbac/verbosity_role.yaml"),
+        include_str!("../../../config/rbac/journal_reader_role.yaml"),
+        include_str!("../../../config/rbac/checkpoint_role.yaml"),
+        include_str!("../../../config/rbac/tenant_role.yaml"),
+        include_str!("../../../config/rbac/autoscaler_role.yaml"),
+        include_str!("../../../config/webhook-infrastructure/role.yaml"),
+        include_str!("../../../config/webhook-infrastructure/service.yaml"),
+        include_str!("../../../config/manager/workload_service.yaml"),
+        include_str!("../../../config/manager/manager.yaml"),
+        include_str!("../../../config/webhook-infrastructure/mutating.yaml"),
+        include_str!("../../../config/webhook-infrastructure/validating.yaml"),
     ],
 };
 
 const IPAM: Files = Files {
-    namespace: include_str!("../../../../config/ipam/namespace.yaml"),
+    namespace: include_str!("../../../config/ipam/namespace.yaml"),
     definitions: &[
-        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterippools.yaml"),
-        include_str!(
-            "../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterprefixpools.yaml"
-        ),
-        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterippools.yaml"),
-        include_str!("../../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterprefixpools.yaml"),
+        include_str!("../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterippools.yaml"),
+        include_str!("../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_globalinclusterprefixpools.yaml"),
+        include_str!("../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterippools.yaml"),
+        include_str!("../../../config/crd/ipam/bases/ipam.cluster.x-k8s.io_inclusterprefixpools.yaml"),
     ],
     objects: &[
-        include_str!("../../../../config/ipam/service_account.yaml"),
-        include_str!("../../../../config/ipam/role.yaml"),
-        include_str!("../../../../config/ipam/cluster_fault_role.yaml"),
-        include_str!("../../../../config/ipam/leader_election_role.yaml"),
-        include_str!("../../../../config/ipam/metrics_reader_role.yaml"),
-        include_str!("../../../../config/ipam/verbosity_role.yaml"),
-        include_str!("../../../../config/webhook/role.yaml"),
-        include_str!("../../../../config/webhook/service.yaml"),
-        include_str!("../../../../config/ipam/manager.yaml"),
-        include_str!("../../../../config/webhook/validating.yaml"),
-        include_str!("../../../../config/webhook/mutating.yaml"),
+        include_str!("../../../config/ipam/service_account.yaml"),
+        include_str!("../../../config/ipam/role.yaml"),
+        include_str!("../../../config/ipam/cluster_fault_role.yaml"),
+        include_str!("../../../config/ipam/leader_election_role.yaml"),
+        include_str!("../../../config/ipam/metrics_reader_role.yaml"),
+        include_str!("../../../config/ipam/verbosity_role.yaml"),
+        include_str!("../../../config/webhook/role.yaml"),
+        include_str!("../../../config/webhook/service.yaml"),
+        include_str!("../../../config/ipam/manager.yaml"),
+        include_str!("../../../config/webhook/validating.yaml"),
+        include_str!("../../../config/webhook/mutating.yaml"),
     ],
 };
 
 const RUNTIME_EXTENSION: Files = Files {
-    namespace: include_str!("../../../../config/runtime-extension/namespace.yaml"),
+    namespace: include_str!("../../../config/runtime-extension/namespace.yaml"),
     definitions: &[],
     objects: &[
-        include_str!("../../../../config/runtime-extension/service_account.yaml"),
-        include_str!("../../../../config/runtime-extension/role.yaml"),
-        include_str!("../../../../config/runtime-extension/metrics_reader_role.yaml"),
-        include_str!("../../../../config/runtime-extension/service.yaml"),
-        include_str!("../../../../config/runtime-extension/manager.yaml"),
-        include_str!("../../../../config/runtime-extension/extension_config.yaml"),
+        include_str!("../../../config/runtime-extension/service_account.yaml"),
+        include_str!("../../../config/runtime-extension/role.yaml"),
+        include_str!("../../../config/runtime-extension/metrics_reader_role.yaml"),
+        include_str!("../../../config/runtime-extension/service.yaml"),
+        include_str!("../../../config/runtime-extension/manager.yaml"),
+        include_str!("../../../config/runtime-extension/extension_config.yaml"),
     ],
 };
 
 /// The released image, which is the one in `config/manager/manager.yaml`.
-pub(crate) const IMAGE: &str = concat!("ghcr.io/nephele-dev/nephele:v", env!("CARGO_PKG_VERSION"));
+pub const IMAGE: &str = concat!("ghcr.io/nephele-dev/nephele:v", env!("CARGO_PKG_VERSION"));
 
 impl Role {
     fn files(self) -> &'static Files {
@@ -125,10 +121,7 @@ impl Role {
 ///
 /// # Errors
 /// When a variable without a default has no value, or a `$` is none of the above.
-pub(crate) fn with_variables(
-    text: &str,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> anyhow::Result<String> {
+pub fn with_variables(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -156,7 +149,7 @@ pub(crate) fn with_variables(
 }
 
 /// The components of a role as YAML documents, with this image.
-pub(crate) fn render(role: Role, image: &str) -> String {
+pub fn render(role: Role, image: &str) -> String {
     let files = role.files();
     let documents = std::iter::once(files.namespace.to_owned())
         // clusterctl expands variables in the whole file, but a `$` in a definition is literal.
