@@ -148,7 +148,8 @@ impl Bare {
     ///
     /// When it does not become ready, with its log.
     pub async fn replica(&self, provider: Provider, pod: &str) -> anyhow::Result<Manager> {
-        let (namespace, name) = (provider.namespace(), provider.deployment());
+        let namespace = provider.namespace();
+        let name = provider.deployment();
         let deployment = self.management.get(kinds::DEPLOYMENT, namespace, name).await?;
         let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
         let args = args.context("the manager has no arguments")?;

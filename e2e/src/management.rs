@@ -197,7 +197,8 @@ impl Management {
     /// When an object is refused.
     pub async fn apply(&self, namespace: &str, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
-            let (api, name) = (self.api_of(namespace, object), state::name(object));
+            let api = self.api_of(namespace, object);
+            let name = state::name(object);
             api.patch(name, &PatchParams::apply("e2e").force(), &Patch::Apply(object))
                 .await
                 .with_context(|| format!("failed to apply {} {namespace}/{name}", object["kind"]))?;
@@ -212,7 +213,8 @@ impl Management {
     ///
     /// When the request is refused.
     pub async fn replace(&self, namespace: &str, object: &Value) -> anyhow::Result<()> {
-        let (api, name) = (self.api_of(namespace, object), state::name(object));
+        let api = self.api_of(namespace, object);
+        let name = state::name(object);
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
         let replaced = api.replace(name, &PostParams::default(), &body).await;
         replaced.map(drop).with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))

@@ -176,7 +176,8 @@ pub async fn add_arguments(
     provider: Provider,
     arguments: &[String],
 ) -> anyhow::Result<()> {
-    let (namespace, name) = (provider.namespace(), provider.deployment());
+    let namespace = provider.namespace();
+    let name = provider.deployment();
     let mut deployment = management.get(kinds::DEPLOYMENT, namespace, name).await?;
     let mut containers = deployment["spec"]["template"]["spec"]["containers"].take();
     let there = containers[0]["args"].as_array_mut().context("the manager has no arguments")?;

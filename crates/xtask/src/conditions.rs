@@ -43,8 +43,10 @@ struct Item {
 /// The public strings of a source by module: those of `types` are types, all others are reasons. The status values are
 /// omitted.
 fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
-    let (mut types, mut reasons) = (Vec::new(), Vec::new());
-    let (mut module, mut meaning) = ("", Vec::new());
+    let mut types = Vec::new();
+    let mut reasons = Vec::new();
+    let mut module = "";
+    let mut meaning = Vec::new();
     let has_modules = source.contains("\npub mod reasons {");
     // The string may be on the line after the name.
     let source = source.replace("&str =\n", "&str = ");

@@ -110,7 +110,8 @@ fn pack_program(program: &Path, out: &Path, architecture: &str) -> anyhow::Resul
 /// Writes the crates that the program is made of.
 fn write_sbom(out: &Path) -> anyhow::Result<()> {
     let name = format!("nephele-{VERSION}-sbom.cdx");
-    let (root, file) = (paths::repository(), format!("{name}.json"));
+    let root = paths::repository();
+    let file = format!("{name}.json");
     let member = root.join("crates/cli");
     let mut tool = Command::new(CYCLONEDX.program()?);
     tool.args(["cyclonedx", "--format", "json", "--override-filename", &name, "--manifest-path"]);

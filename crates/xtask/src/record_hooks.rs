@@ -77,7 +77,8 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
         shape("", recording, &mut fields);
         fields
     };
-    let (mut kept, mut covered) = (Vec::new(), BTreeSet::new());
+    let mut kept = Vec::new();
+    let mut covered = BTreeSet::new();
     while kept.len() < KEPT_MAX && !left.is_empty() {
         let new = |recording: &Value| shape(recording).difference(&covered).count();
         // Of the recordings that add the same number of fields, take the shortest, and of these the first.

@@ -83,7 +83,8 @@ async fn round(management: Management, number: usize, length: Duration) -> anyho
     if before.is_empty() {
         bail!("no manager runs on this machine");
     }
-    let (writes, started) = (Requests::writes(&management).await?, Instant::now());
+    let writes = Requests::writes(&management).await?;
+    let started = Instant::now();
     tokio::time::sleep(length).await;
     let writes = Requests::writes(&management).await?.since(&writes);
     let length = started.elapsed();
@@ -102,7 +103,8 @@ fn print(rounds: &[Round]) {
     for Round { number, length, managers, .. } in rounds {
         for (name, Manager { cpu_seconds, resident_kib }) in managers {
             let seconds = length.as_secs_f64();
-            let (share, mib) = (100.0 * cpu_seconds / seconds, *resident_kib as f64 / 1024.0);
+            let share = 100.0 * cpu_seconds / seconds;
+            let mib = *resident_kib as f64 / 1024.0;
             println!("| {number} | {seconds:.0} | {name} | {cpu_seconds:.2} | {share:.2} % | {mib:.1} |");
         }
     }

@@ -97,7 +97,8 @@ fn figures(alone: &clusters::Round, together: &clusters::Round) -> anyhow::Resul
 
 async fn of_claims(management: &Management, namespace: &str) -> anyhow::Result<Claims> {
     let round = claims::round(management, namespace, CLAIMS, 1).await?;
-    let (binding, releasing) = (&round.binding, &round.releasing);
+    let binding = &round.binding;
+    let releasing = &round.releasing;
     Ok(Claims {
         number: CLAIMS,
         bound_per_second: binding.per_second(),

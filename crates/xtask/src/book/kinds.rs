@@ -79,7 +79,8 @@ fn kind(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
 }
 
 fn versions(versions: &[CustomResourceDefinitionVersion]) -> String {
-    let (mut stored, mut served) = (String::new(), Vec::new());
+    let mut stored = String::new();
+    let mut served = Vec::new();
     for version in versions.iter().filter(|version| version.served) {
         let deprecated = if version.deprecated == Some(true) { " (deprecated)" } else { "" };
         if version.storage {

@@ -11,7 +11,8 @@ const UNITS: [&str; 8] = ["MiB", "KiB", "GiB", "CPU", "s", "ms", "second", "seco
 
 /// The measured figures in the text of a page, outside of generated tables and code blocks.
 pub(super) fn stray(page: &str, text: &str) -> Vec<String> {
-    let (mut in_code, mut in_table) = (false, false);
+    let mut in_code = false;
+    let mut in_table = false;
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         in_code ^= line.trim_start().starts_with("```");

@@ -16,9 +16,11 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn new(definitions: impl Iterator<Item = CustomResourceDefinition>) -> anyhow::Result<Self> {
-        let (mut schemas, mut groups) = (BTreeMap::new(), Vec::new());
+        let mut schemas = BTreeMap::new();
+        let mut groups = Vec::new();
         for definition in definitions {
-            let (group, kind) = (definition.spec.group, definition.spec.names.kind);
+            let group = definition.spec.group;
+            let kind = definition.spec.names.kind;
             for version in definition.spec.versions {
                 let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
                 let schema = serde_json::to_value(schema).context("failed to write a schema")?;
@@ -32,7 +34,8 @@ impl Schemas {
     /// What is wrong with an object. Objects of other kinds and parts of objects are not checked.
     pub(super) fn problems(&self, object: &Value) -> Vec<String> {
         let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-        let (version, kind) = (text("apiVersion"), text("kind"));
+        let version = text("apiVersion");
+        let kind = text("kind");
         let Some(schema) = self.schemas.get(&(version.clone(), kind.clone())) else {
             let group = version.split('/').next().unwrap_or_default();
             // Claims and addresses are Cluster API's own.
@@ -69,7 +72,8 @@ fn check(schema: &Value, value: &Value, at: &str, problems: &mut Vec<String>) {
             let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let missing = required.filter(|name| !fields.contains_key(*name));
             problems.extend(missing.map(|name| format!("{at}.{name} is missing")));
-            let (properties, others) = (schema["properties"].as_object(), &schema["additionalProperties"]);
+            let properties = schema["properties"].as_object();
+            let others = &schema["additionalProperties"];
             let is_open = (properties.is_none() && others.is_null())
                 || schema["x-kubernetes-preserve-unknown-fields"] == true;
             for (name, value) in fields {

@@ -56,7 +56,8 @@ impl Way {
             if theirs["kind"] == "Deployment" {
                 self.same_flags(&theirs, ours, program)?;
             }
-            let (theirs, ours) = (comparable(&theirs), comparable(ours));
+            let theirs = comparable(&theirs);
+            let ours = comparable(ours);
             if theirs != ours {
                 bail!("{name} differs: {}", difference(&theirs, &ours, ""));
             }
@@ -75,7 +76,8 @@ impl Way {
             let expanded = |arg: String| arg.replace("$(POD_NAMESPACE)", self.namespace);
             args(object).into_iter().map(expanded).map(with_value).collect()
         };
-        let (theirs, ours) = (flags(theirs), flags(ours));
+        let theirs = flags(theirs);
+        let ours = flags(ours);
         ensure!(theirs == ours, "flags differ: {:?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
         Ok(())
     }
@@ -123,7 +125,8 @@ fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
         let ours = find(rendered, &id(&theirs))?;
         let keep = text(ours, "/metadata/annotations/helm.sh~1resource-policy");
         ensure!(keep == "keep", "{} goes with the release", id(ours));
-        let (theirs, ours) = (comparable(&theirs), comparable(ours));
+        let theirs = comparable(&theirs);
+        let ours = comparable(ours);
         if theirs != ours {
             bail!("{} differs from its type: {}", id(&theirs), difference(&theirs, &ours, ""));
         }

@@ -58,7 +58,8 @@ fn names_and_labels(objects: &[Value], release: &Release<'_>) -> anyhow::Result<
     let mut seen = BTreeSet::new();
     for object in objects {
         let id = id(object);
-        let (kind, namespace) = (text(object, "/kind"), text(object, "/metadata/namespace"));
+        let kind = text(object, "/kind");
+        let namespace = text(object, "/metadata/namespace");
         let belongs = if CLUSTER_SCOPED.contains(&kind) { "" } else { release.namespace };
         let is_watched = kind.starts_with("Role") && namespace == release.watched;
         ensure!(namespace == belongs || is_watched, "{id} is in {namespace:?}");
@@ -187,7 +188,8 @@ fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
         let is_extension = text(binding, "/metadata/name").contains("-runtime-extension");
         let expected = if is_extension { extension } else { manager };
         for subject in items(binding, "/subjects") {
-            let (name, namespace) = (text(subject, "/name"), text(subject, "/namespace"));
+            let name = text(subject, "/name");
+            let namespace = text(subject, "/namespace");
             ensure!(
                 (name, namespace) == (expected, release.namespace),
                 "{} is for {namespace}/{name}",
@@ -329,7 +331,8 @@ fn test(objects: &[Value]) -> anyhow::Result<()> {
     let manager = &deployment(objects)?["spec"]["template"]["spec"];
     for pod in of_kind(objects, "Pod") {
         ensure!(text(pod, "/metadata/annotations/helm.sh~1hook") == "test", "{} is no test", id(pod));
-        let (own, theirs) = (&pod["spec"]["containers"][0], &manager["containers"][0]);
+        let own = &pod["spec"]["containers"][0];
+        let theirs = &manager["containers"][0];
         for what in ["image", "command", "securityContext"] {
             ensure!(own[what] == theirs[what], "{}: {what} is not the Deployment's", id(pod));
         }

@@ -129,7 +129,8 @@ pub(super) fn is_true(object: &Value, condition: &str) -> bool {
 
 /// Whether the Deployment is available in its current generation, and no pod of an earlier generation is left.
 fn is_available(deployment: &Value) -> bool {
-    let (status, replicas) = (&deployment["status"], &deployment["spec"]["replicas"]);
+    let status = &deployment["status"];
+    let replicas = &deployment["spec"]["replicas"];
     is_true(deployment, "Available")
         && status["observedGeneration"] == deployment["metadata"]["generation"]
         && status["updatedReplicas"] == *replicas

@@ -114,7 +114,8 @@ fn cni_config(layout: &Layout) -> String {
 }
 
 fn containerd_config(layout: &Layout) -> String {
-    let (root, state) = (layout.at("containerd/root"), layout.at("containerd/state"));
+    let root = layout.at("containerd/root");
+    let state = layout.at("containerd/state");
     format!(
         r#"version = 3
 root = {root:?}

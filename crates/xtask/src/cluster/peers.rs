@@ -43,7 +43,9 @@ pub(crate) fn beside<T>(
 ) -> anyhow::Result<T> {
     cluster.tools.add(peer)?;
     let cluster = &*cluster;
-    let (layout, tools, kubectl) = (&cluster.layout, &cluster.tools, &cluster.kubectl);
+    let layout = &cluster.layout;
+    let tools = &cluster.tools;
+    let kubectl = &cluster.kubectl;
     Image::of_tool(tools, peer.program())?.load(layout, tools)?;
     if peer == Peer::InCluster && init::is_installed(kubectl, release::IPAM_LABEL) {
         let args = ["delete", "--ipam", "in-cluster", "--include-crd"];

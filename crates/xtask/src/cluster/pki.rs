@@ -58,7 +58,8 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
 
 /// The authority stored under this name, generated if there is none.
 pub(super) fn authority(folder: &Path, name: &str) -> anyhow::Result<Authority> {
-    let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
+    let certificate = folder.join(format!("{name}.crt"));
+    let key = folder.join(format!("{name}.key"));
     if let (Ok(certificate), Ok(key)) = (fs::read(&certificate), fs::read(&key)) {
         return Authority::from_pem(&certificate, &key)
             .with_context(|| format!("failed to read authority {name}"));

@@ -73,14 +73,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let is_asked_for = args.filter.as_deref().is_some_and(|filter| filter.starts_with(ASKED_FOR));
         let slow = is_asked_for.then_some(ASKED_FOR);
         let together = of(&slow.into_iter().chain(TOGETHER).collect::<Vec<_>>());
-        let (apart, quiet) = (of(&WITH_CLUSTERS_OF_THEIR_OWN), of(&QUIET));
+        let apart = of(&WITH_CLUSTERS_OF_THEIR_OWN);
+        let quiet = of(&QUIET);
         let alone = of(&ALONE);
         tests.announce();
         // A failure of one group does not keep the others from running.
         let results = Mutex::new(Vec::new());
         let done = |result| results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
         let is_installed = thread::scope(|scope| {
-            let (apart, done) = (&apart, &done);
+            let apart = &apart;
+            let done = &done;
             scope.spawn(move || done(tests.run(apart, 2)));
             scope.spawn(move || {
                 done(tests.run(&quiet, 1));

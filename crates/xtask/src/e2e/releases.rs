@@ -21,7 +21,8 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
     let mut figures = Figures::read()?;
     let mut failed = Vec::new();
     for release in releases {
-        let (version, contract) = (release.version(), release.contract());
+        let version = release.version();
+        let contract = release.contract();
         println!("Cluster API {version}");
         let result = match Tools::build(*release) {
             Err(error) => {

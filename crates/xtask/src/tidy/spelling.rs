@@ -39,7 +39,8 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 /// The parts of an identifier without underscores: a capital letter after a small one begins a part.
 fn parts(identifier: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut begin, mut after_small) = (0, false);
+    let mut begin = 0;
+    let mut after_small = false;
     for (at, character) in identifier.char_indices() {
         if character.is_uppercase() && after_small {
             parts.push(&identifier[begin..at]);

@@ -54,8 +54,8 @@ pub(super) fn check() -> anyhow::Result<()> {
     let said = |set: Vec<&(String, String)>| {
         set.into_iter().map(|(path, kind)| format!("{kind} in {path}")).collect::<Vec<_>>().join(", ")
     };
-    let (new, gone) =
-        (found.difference(&known).collect::<Vec<_>>(), known.difference(&found).collect::<Vec<_>>());
+    let new = found.difference(&known).collect::<Vec<_>>();
+    let gone = known.difference(&found).collect::<Vec<_>>();
     if !new.is_empty() {
         bail!("these watches do not honour --watch-filter: {}", said(new));
     }

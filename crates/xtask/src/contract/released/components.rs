@@ -224,7 +224,8 @@ fn webhooks_ask_as_cluster_api_s_do() {
             for webhook in items(&object, "/webhooks") {
                 seen += 1;
                 let rule = &webhook["rules"][0];
-                let (group, version) = (text(rule, "/apiGroups/0"), text(rule, "/apiVersions/0"));
+                let group = text(rule, "/apiGroups/0");
+                let version = text(rule, "/apiVersions/0");
                 let kind = text(rule, "/resources/0").trim_end_matches('s');
                 let (verb, prefix) = match text(&object, "/kind") {
                     "ValidatingWebhookConfiguration" => ("validate", "validation"),

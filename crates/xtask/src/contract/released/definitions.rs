@@ -23,7 +23,8 @@ fn the_release_series_has_a_contract_of_the_definitions() {
     assert_eq!(metadata["apiVersion"], "clusterctl.cluster.x-k8s.io/v1alpha3");
     assert_eq!(metadata["kind"], "Metadata");
     let mut parts = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<u64>().expect("a number"));
-    let (major, minor) = (parts.next(), parts.next());
+    let major = parts.next();
+    let minor = parts.next();
     let of_release = |series: &&Value| (series["major"].as_u64(), series["minor"].as_u64()) == (major, minor);
     let series = items(&metadata, "/releaseSeries").iter().find(of_release).expect("the release's series");
     let contract = text(series, "/contract");

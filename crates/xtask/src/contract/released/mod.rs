@@ -134,7 +134,8 @@ fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace(
     let numbers: Vec<u64> =
         version.split('.').map(|number| number.parse().expect("a version of numbers")).collect();
     let [major, minor, _] = numbers[..] else { panic!("{version} has not three numbers") };
-    let (mut images, mut metadata) = (0, 0);
+    let mut images = 0;
+    let mut metadata = 0;
     for (path, content) in &texts {
         let [_, of_folder, file] = path.split('/').collect::<Vec<_>>()[..] else { panic!("{path}") };
         assert_eq!(of_folder, format!("v{version}"), "{path}");

@@ -82,7 +82,8 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
     let mut names = BTreeSet::new();
     for example in &EXAMPLES {
         let (_, provider) = example.objects();
-        let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
+        let name = text(&provider, "/metadata/name");
+        let namespace = text(&provider, "/metadata/namespace");
         assert!(example.label.ends_with(&format!("-{name}")), "{name} is not in {}", example.label);
         assert_eq!(text(&provider, "/spec/version"), release::VERSION, "{}", example.file);
         // Names have to be unique among providers of a kind, over all namespaces.
@@ -105,7 +106,8 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
 fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_files_are_released() {
     for example in &EXAMPLES {
         let (_, provider) = example.objects();
-        let (name, namespace) = (text(&provider, "/metadata/name"), text(&provider, "/metadata/namespace"));
+        let name = text(&provider, "/metadata/name");
+        let namespace = text(&provider, "/metadata/namespace");
         let prefix = "provider.cluster.x-k8s.io";
         let labels = json!({
             format!("{prefix}/type"): example.of_type,

@@ -34,7 +34,8 @@ fn tilt_finds_a_folder_of_kustomizations_and_a_version_of_a_released_series_for_
     let numbers = |series: &Value| (series["major"].as_u64(), series["minor"].as_u64());
     let series: BTreeSet<_> = items(&series[0], "/releaseSeries").iter().map(numbers).collect();
     for provider in providers {
-        let (name, config) = (text(provider, "/name"), &provider["config"]);
+        let name = text(provider, "/name");
+        let config = &provider["config"];
         let keys: Vec<_> = config.as_object().expect("a configuration").keys().collect();
         assert!(keys.iter().all(|key| KEYS.contains(&key.as_str())), "{name}: {keys:?}");
         // The label becomes the name of a group of resources and, in lower case, of one of the resources.
