@@ -23,7 +23,8 @@ fn hash_sets_of_a_seeded_process_have_one_order() {
 fn drawn(seed: u64) -> String {
     let program = std::env::current_exe().expect("the program of this test");
     let test = "two_processes_of_a_seed_draw_the_same";
-    let output = Command::new(program).args(["--exact", test, "--nocapture"]).env(SEED, seed.to_string()).output();
+    let output =
+        Command::new(program).args(["--exact", test, "--nocapture"]).env(SEED, seed.to_string()).output();
     let text = String::from_utf8(output.expect("a process").stdout).expect("text");
     text.lines().find_map(|line| line.split_once("drawn ")).expect("a line with what is drawn").1.to_owned()
 }
