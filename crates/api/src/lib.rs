@@ -11,8 +11,8 @@
 //!
 //! What it must not know: clients, controllers, clocks. It is data, schemas and pure functions over them.
 //!
-//! A field that the schema restricts is still a plain string or number here, and the code that uses it checks it: one
-//! object that got past a schema must not break the watch of all others.
+//! A field that the schema restricts is still a plain string or number here, and the code that uses it checks it: an object that
+//! got past a schema can then say which of its fields is wrong. Of one whose field has another type, `kit` reads the rest.
 
 // The attributes of the derives have `type_` in each column, which clippy reports as a repeated attribute.
 #![allow(clippy::duplicated_attributes)]

@@ -1,9 +1,7 @@
 //! The common part of the reports of all kinds: adding conditions to a status, and the one patch that writes it.
 
-use std::fmt::Debug;
-
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Api, Resource, ResourceExt as _};
@@ -12,8 +10,10 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
 };
-use nephele_kit::{Outcome, PatchError, Precondition, ReconcileError, Retry, patch};
-use serde::{Serialize, de::DeserializeOwned};
+use nephele_kit::{
+    Kind, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused_message, unreadable,
+};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::context::Context;
@@ -49,12 +49,10 @@ lists_conditions!(
 /// Writes the status if it changed, and publishes the events that follow from it.
 pub(crate) async fn write<K>(object: &K, context: &Context, status: K::Status) -> Result<(), PatchError>
 where
-    K: Subject
-        + Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + HasStatus<Status: Conditions + Serialize + PartialEq>
-        + Clone
-        + Debug
-        + DeserializeOwned,
+    K: Kind
+        + Subject
+        + Resource<Scope = NamespaceResourceScope>
+        + HasStatus<Status: Conditions + Serialize + PartialEq>,
 {
     let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     let mut reported = object.clone();
@@ -93,11 +91,7 @@ pub(crate) async fn write_status<K>(
     kind: &'static str,
 ) -> Result<Outcome, StatusError>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + HasStatus<Status: Serialize + PartialEq>
-        + Clone
-        + Debug
-        + DeserializeOwned,
+    K: Kind + Resource<Scope = NamespaceResourceScope> + HasStatus<Status: Serialize + PartialEq>,
 {
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     match patch::status(&api, object, reported, Precondition::ResourceVersion).await {
@@ -138,12 +132,23 @@ impl<Status: Conditions> Report<Status> {
     }
 }
 
-/// The status of a paused object: only the Paused condition changes. Pure.
-pub(crate) fn paused<K>(object: &K, message: &str, now: Timestamp) -> K::Status
+/// Why an object of `kind` rests, and keeps what it has: it is paused, or it cannot be read. What cannot be read can be deleted.
+pub(crate) fn why_rests(kind: &str, metadata: &ObjectMeta, is_cluster_paused: bool) -> Option<String> {
+    let mistake = unreadable(metadata).filter(|_| metadata.deletion_timestamp.is_none());
+    paused_message(kind, metadata, is_cluster_paused).or_else(|| mistake.map(str::to_owned))
+}
+
+/// The status of an object that rests, because it is paused or cannot be read: only one condition changes. Pure.
+pub(crate) fn resting<K>(object: &K, message: &str, now: Timestamp) -> K::Status
 where
     K: Resource + HasStatus<Status: Conditions>,
 {
     let mut report = Report::on(object, now);
+    if unreadable(object.meta()) == Some(message) {
+        let mut report = report.not_paused();
+        report.set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
+        return report.status;
+    }
     report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
     report.status
 }

@@ -1,17 +1,18 @@
 //! Secrets with certificate authorities, without any other data of Secrets.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ByteString, NamespaceResourceScope};
 use kube::{Resource, ResourceExt as _};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A Secret of which only a certificate and its private key are kept, and only if its name is that of a cluster's
 /// authority. Kubeconfigs, bootstrap data and all other data that Cluster API keeps in Secrets are dropped during
 /// deserialization.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct AuthoritySecret {
     metadata: ObjectMeta,
     pub(crate) certificate: Option<ByteString>,
@@ -62,6 +63,13 @@ impl<'de> Deserialize<'de> for AuthoritySecret {
         let Data { certificate, key } = data.filter(|_| wanted).unwrap_or_default();
         let metadata = ObjectMeta { name, namespace, uid, resource_version, labels, ..ObjectMeta::default() };
         Ok(Self { metadata, certificate, key })
+    }
+}
+
+impl Serialize for AuthoritySecret {
+    /// Never the key: what is read is not written.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        BTreeMap::from([("metadata", &self.metadata)]).serialize(serializer)
     }
 }
 

@@ -14,6 +14,7 @@ mod pools;
 mod reconcile;
 mod restarts;
 mod rooms;
+mod unreadable;
 mod updates;
 mod world;
 mod writes;

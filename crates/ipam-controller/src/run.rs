@@ -17,7 +17,7 @@ use nephele_api::ipam::v1alpha2::{
 };
 use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
 use nephele_kit::{
-    Cache, Listing, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken,
+    Cache, Listing, Readable, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken,
 };
 use thiserror::Error;
 use tokio::time::sleep;
@@ -136,9 +136,10 @@ pub fn run(
             listed.push(told);
             let gate = services.readiness.gate("cache IPAddress");
             let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
-            let api = Api::<IPAddress>::all(client.clone());
+            let (api, services) = (Api::<Readable<IPAddress>>::all(client.clone()), services.clone());
             follows.push(when_woken(async move {
-                address::follow(api, &context.pools, &context.queue, gate, first_list, shutdown).await;
+                address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown)
+                    .await;
             }));
         }
         macro_rules! follow_pools {
@@ -146,8 +147,9 @@ pub fn run(
             let (first_list, told) = Listing::start();
             listed.push(told);
             let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
-            let api = <$kind as PoolObject>::api(client.clone(), namespace);
-            follows.push(when_woken(pool::follow(Arc::clone(&context), api, gate, first_list, shutdown.clone())));
+            let api = <$kind as PoolObject>::readable(client.clone(), namespace);
+            let follow = pool::follow(Arc::clone(&context), &services, api, gate, first_list, shutdown.clone());
+            follows.push(when_woken(follow));
         })*};
     }
         follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use crate::backoff::Backoff;
 
 /// Namespace and name of an object of a controller's kind.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ObjectKey {
     pub(crate) namespace: String,
     pub(crate) name: String,

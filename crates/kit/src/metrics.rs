@@ -1,13 +1,20 @@
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
 };
 
-use crate::work_queue::{WorkQueue, WorkQueues};
+use crate::{
+    failures::ObjectKey,
+    work_queue::{WorkQueue, WorkQueues},
+};
 
 /// Buckets: reconciles take milliseconds, or seconds if the management API is slow.
 const RECONCILE_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// The most objects that cannot be read of which the metrics know. With keys and messages of half a KiB each, some 4 MiB.
+const UNREADABLE_MAX: usize = 4096;
 
 /// The metrics of the controllers, all declared here.
 ///
@@ -30,6 +37,9 @@ struct Families {
     outcomes: IntCounterVec,
     errors_by_category: IntCounterVec,
     watch_errors: IntCounterVec,
+    unreadable: IntGaugeVec,
+    /// What cannot be read of an object, by kind and key. Several watches may see an object.
+    mistakes: Mutex<BTreeMap<(String, ObjectKey), String>>,
     events: IntCounterVec,
     leader: IntGaugeVec,
     work_queues: WorkQueues,
@@ -114,6 +124,13 @@ impl Metrics {
                 "Watches of the management API that broke and were restarted, by kind.",
                 &["kind"],
             )?,
+            unreadable: gauges(
+                registry,
+                "nephele_unreadable_objects",
+                "Objects that the manager watches and cannot read in whole, by kind.",
+                &["kind"],
+            )?,
+            mistakes: Mutex::default(),
             events: counters(
                 registry,
                 "nephele_events_total",
@@ -147,6 +164,29 @@ impl Metrics {
 
     pub(crate) fn watch_errors(&self, kind: &str) -> IntCounter {
         self.families.watch_errors.with_label_values(&[kind])
+    }
+
+    /// Notes what cannot be read of an object. Whether that is news.
+    pub(crate) fn unreadable(&self, kind: &str, key: &ObjectKey, mistake: &str) -> bool {
+        let mut known = self.families.mistakes.lock();
+        let id = (kind.to_owned(), key.clone());
+        let before = known.get(&id);
+        if before.is_some_and(|before| before == mistake)
+            || (before.is_none() && known.len() >= UNREADABLE_MAX)
+        {
+            return false;
+        }
+        if known.insert(id, mistake.to_owned()).is_none() {
+            self.families.unreadable.with_label_values(&[kind]).inc();
+        }
+        true
+    }
+
+    /// Notes that an object can be read in whole, or is gone.
+    pub(crate) fn readable(&self, kind: &str, key: &ObjectKey) {
+        if self.families.mistakes.lock().remove(&(kind.to_owned(), key.clone())).is_some() {
+            self.families.unreadable.with_label_values(&[kind]).dec();
+        }
     }
 
     pub(crate) fn event(&self, result: &'static str) -> IntCounter {

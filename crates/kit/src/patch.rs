@@ -8,7 +8,10 @@ use std::fmt::Debug;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
-    core::object::HasStatus,
+    core::{
+        object::HasStatus,
+        request::{self, Request},
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -16,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     kube_error,
     outcome::{ReconcileError, Retry},
+    readable::{Kind, MARK, Readable},
 };
 
 /// The parts of `metadata` that a controller may change.
@@ -124,11 +128,7 @@ pub async fn status<K>(
     precondition: Precondition,
 ) -> Result<Option<K>, PatchError>
 where
-    K: Resource<DynamicType = ()>
-        + HasStatus<Status: Serialize + PartialEq>
-        + Clone
-        + DeserializeOwned
-        + Debug,
+    K: Kind + HasStatus<Status: Serialize + PartialEq>,
 {
     // Most reconciles change nothing, so statuses are compared before they become JSON.
     if old.status() == new.status() {
@@ -143,7 +143,13 @@ where
         require(&mut difference, old, precondition);
         Patch::Merge(difference)
     };
-    let patched = api.patch_status(&old.name_any(), &PatchParams::default(), &patch).await;
+    let request = Request::new(api.resource_url()).patch_subresource(
+        "status",
+        &old.name_any(),
+        &PatchParams::default(),
+        &patch,
+    );
+    let patched = answer(api, request).await;
     patched.map(Some).map_err(|source| {
         let object = named(old);
         if tests_uid && does_not_apply(&source) {
@@ -169,7 +175,7 @@ pub async fn object<K>(
     precondition: Precondition,
 ) -> Result<Option<K>, PatchError>
 where
-    K: Resource<DynamicType = ()> + PartialEq + Clone + Serialize + DeserializeOwned + Debug,
+    K: Kind + PartialEq,
 {
     if old == new {
         return Ok(None);
@@ -184,10 +190,11 @@ where
 /// # Errors
 ///
 /// A conflict if the object has changed since it was read, because the patch replaces the whole list.
-pub async fn add_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
-{
+pub async fn add_finalizer<K: Kind>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+) -> Result<Option<K>, PatchError> {
     if object.finalizers().iter().any(|present| present == finalizer) {
         return Ok(None);
     }
@@ -201,10 +208,11 @@ where
 /// # Errors
 ///
 /// A conflict if the object has changed since it was read, because the patch replaces the whole list.
-pub async fn remove_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Option<K>, PatchError>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
-{
+pub async fn remove_finalizer<K: Kind>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+) -> Result<Option<K>, PatchError> {
     let remaining: Vec<String> =
         object.finalizers().iter().filter(|present| *present != finalizer).cloned().collect();
     if remaining.len() == object.finalizers().len() {
@@ -222,15 +230,17 @@ where
 /// # Errors
 ///
 /// When the management API refuses the deletion or cannot be reached.
-pub async fn delete<K>(api: &Api<K>, object: &K) -> Result<Deleted, PatchError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+pub async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<Deleted, PatchError> {
     let params = DeleteParams {
         preconditions: object.uid().map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
         ..DeleteParams::default()
     };
-    match api.delete(&object.name_any(), &params).await {
+    let request = Request::new(api.resource_url()).delete(&object.name_any(), &params);
+    let deleted = match request {
+        Ok(request) => api.clone().into_client().request_status::<Readable<K>>(request).await,
+        Err(source) => Err(kube::Error::BuildRequest(source)),
+    };
+    match deleted {
         Ok(either) if either.is_left() => Ok(Deleted::InProgress),
         Ok(_) => Ok(Deleted::Gone),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Deleted::Gone),
@@ -311,29 +321,37 @@ where
     }
     if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
         metadata.retain(|name, _| OWN_METADATA.contains(&name.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove(MARK);
+        }
     }
     Ok(Value::Object(members))
 }
 
-async fn set_finalizers<K>(api: &Api<K>, object: &K, finalizers: &[String]) -> Result<K, PatchError>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
-{
+async fn set_finalizers<K: Kind>(api: &Api<K>, object: &K, finalizers: &[String]) -> Result<K, PatchError> {
     let mut patch = json!({ "metadata": { "finalizers": finalizers } });
     require(&mut patch, object, Precondition::ResourceVersion);
     send(api, object, patch).await
 }
 
+/// The object after a patch. An object that cannot be read in whole can be patched, and cannot be read in the answer either.
+async fn answer<K: Kind>(
+    api: &Api<K>,
+    request: Result<http::Request<Vec<u8>>, request::Error>,
+) -> Result<K, kube::Error> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request::<Readable<K>>(request).await.map(Readable::into_object)
+}
+
 /// Sends the patch with the uid of `object`. A patch can arrive long after its sender has given it up, and the name may
 /// be that of another object by then.
-async fn send<K>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, PatchError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+async fn send<K: Kind>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, PatchError> {
     if let Some(uid) = object.uid() {
         patch["metadata"]["uid"] = Value::String(uid);
     }
-    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map_err(|source| {
+    let params = PatchParams::default();
+    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params, &Patch::Merge(patch));
+    answer(api, request).await.map_err(|source| {
         let object = named(object);
         if refuses_uid(&source) {
             PatchError::Replaced { object }

@@ -14,7 +14,6 @@ use kube::{
     },
 };
 use nephele_poll_time::timed;
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
@@ -29,9 +28,10 @@ use crate::{
     listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
+    readable::{Kind, Readable},
     readiness::Gate,
     services::Services,
-    watch::{Cache, Change, followed, reference},
+    watch::{Cache, Change, followed, key_of, reference},
     when_woken::when_woken,
     work_queue::WorkQueue,
 };
@@ -88,10 +88,7 @@ where
     departures: Arc<Departures<K>>,
 }
 
-impl<K> Runner<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+impl<K: Kind> Runner<K> {
     /// A controller of the objects that `api` and `filter` select: other managers write the others. It reconciles at most
     /// `concurrency` objects at a time, and never the same object twice at a time.
     ///
@@ -100,7 +97,7 @@ where
     pub fn new(
         name: &'static str,
         services: &Services,
-        api: Api<K>,
+        api: Api<Readable<K>>,
         filter: &WatchFilter,
         concurrency: NonZeroU16,
     ) -> Self {
@@ -113,7 +110,7 @@ where
     pub fn of_large(
         name: &'static str,
         services: &Services,
-        api: Api<K>,
+        api: Api<Readable<K>>,
         filter: &WatchFilter,
         concurrency: NonZeroU16,
         page: u32,
@@ -124,12 +121,12 @@ where
     fn of(
         name: &'static str,
         services: &Services,
-        api: Api<K>,
+        api: Api<Readable<K>>,
         config: watcher::Config,
         concurrency: NonZeroU16,
     ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
-        let (store, listed, changes) = followed(api, config, &services.metrics);
+        let (store, listed, changes) = followed(api, config, services);
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
@@ -205,7 +202,7 @@ where
         mapper: impl Fn(&Other) -> I + Send + Sync + 'static,
     ) -> Self
     where
-        Other: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        Other: Kind,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let refs = cache.touched().flat_map(move |object| {
@@ -217,10 +214,7 @@ where
 
     /// Delays the start of the controller until the cache is ready, because the reconcile function reads the cache.
     #[must_use]
-    pub fn reads<Other>(mut self, cache: &Cache<Other>) -> Self
-    where
-        Other: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
+    pub fn reads<Other: Kind>(mut self, cache: &Cache<Other>) -> Self {
         let cache = cache.clone();
         self.caches.push(async move { cache.ready().await }.boxed());
         self
@@ -475,10 +469,6 @@ where
 
 fn key<K: Resource<DynamicType = ()>>(object: &K) -> ObjectKey {
     key_of(&reference(object))
-}
-
-fn key_of<K: Resource<DynamicType = ()>>(reference: &ObjectRef<K>) -> ObjectKey {
-    ObjectKey { namespace: reference.namespace.clone().unwrap_or_default(), name: reference.name.clone() }
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> &str {

@@ -1,4 +1,4 @@
-use std::{fmt::Debug, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -10,15 +10,16 @@ use kube::{
         watcher,
     },
 };
-use serde::de::DeserializeOwned;
 use tokio::{sync::broadcast, task::yield_now};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{
+    events::{Event, Severity},
+    failures::ObjectKey,
     listed::{Listed, Listing},
-    metrics::Metrics,
+    readable::{Kind, Readable},
     services::Services,
     watch_failure::watch_failed,
     when_woken::when_woken,
@@ -31,7 +32,7 @@ const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-config
 /// the cache instead, and misses deletions alone. 1,024 pointers are 16 KiB.
 const TOUCHED_BACKLOG: usize = 1024;
 
-/// The API of the kind `K` in one namespace, or in all namespaces.
+/// The API of the kind `K` in one namespace, or in all namespaces; [`Readable`] objects for watches.
 #[must_use]
 pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
@@ -70,22 +71,19 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Cache<K> {
     }
 }
 
-impl<K> Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+impl<K: Kind> Cache<K> {
     /// A cache of the objects that `api` and `config` select, and the future that keeps it up to date until
     /// `shutdown`.
     ///
     /// A readiness gate of the kind's name is closed until the first list is complete.
     pub fn start(
         services: &Services,
-        api: Api<K>,
+        api: Api<Readable<K>>,
         config: watcher::Config,
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (touched, _) = broadcast::channel(TOUCHED_BACKLOG);
-        let (store, listed, changes) = followed(api, config, &services.metrics);
+        let (store, listed, changes) = followed(api, config, services);
         let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
         let cache = Self { store: store.clone(), listed, touched: touched.clone() };
         let follow = async move {
@@ -158,26 +156,132 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
 /// The most events of a watch that are told before others run. Each is made of text first, and a page of a list at once.
 const AT_ONCE_MAX: u32 = 500;
 
+/// The trimmed objects of a watch, each read by itself. The one place of a manager that opens watches.
+///
+/// An object that cannot be read in whole does not end the watch, and comes without the parts that cannot be read
+/// ([`unreadable`](crate::unreadable)). People learn of it once, until it changes: from the log, from an Event about it, and
+/// from a metric. An object without a name cannot come at all.
+pub fn watched<K: Kind>(
+    services: &Services,
+    api: Api<Readable<K>>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static {
+    let services = services.clone();
+    let (mut known, mut listing) = (BTreeSet::new(), BTreeSet::new());
+    let events = watcher(api, config).default_backoff();
+    events.filter_map(move |event| {
+        let event = match event {
+            Ok(watcher::Event::Apply(object)) => {
+                taken(object, &services, &mut known).map(|object| Ok(watcher::Event::Apply(object)))
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                taken(object, &services, &mut listing).map(|object| Ok(watcher::Event::InitApply(object)))
+            }
+            Ok(watcher::Event::Delete(object)) => object.into_parts().0.map(|object| {
+                note(&services, Some(&object), None, &mut known);
+                Ok(watcher::Event::Delete(trimmed(object)))
+            }),
+            Ok(watcher::Event::Init) => {
+                listing.clear();
+                Some(Ok(watcher::Event::Init))
+            }
+            Ok(watcher::Event::InitDone) => {
+                known.difference(&listing).for_each(|key| services.metrics.readable(&K::kind(&()), key));
+                known = std::mem::take(&mut listing);
+                Some(Ok(watcher::Event::InitDone))
+            }
+            Err(error) => Some(Err(error)),
+        };
+        std::future::ready(event)
+    })
+}
+
+/// The trimmed object, after people were told what of it cannot be read. None without a name.
+fn taken<K: Kind>(object: Readable<K>, services: &Services, known: &mut BTreeSet<ObjectKey>) -> Option<K> {
+    let (object, mistake) = object.into_parts();
+    note(services, object.as_ref(), mistake, known);
+    object.map(trimmed)
+}
+
+fn trimmed<K: Resource>(mut object: K) -> K {
+    trim(&mut object);
+    object
+}
+
+/// As [`watched`], for what looks beside a manager, which tells people.
+pub fn quietly_watched<K: Kind>(
+    api: Api<Readable<K>>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static {
+    watcher(api, config).default_backoff().filter_map(|event| {
+        let whole = |object: Readable<K>| object.into_parts().0;
+        std::future::ready(match event {
+            Ok(watcher::Event::Apply(object)) => {
+                whole(object).map(|object| Ok(watcher::Event::Apply(object)))
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                whole(object).map(|object| Ok(watcher::Event::InitApply(object)))
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                whole(object).map(|object| Ok(watcher::Event::Delete(object)))
+            }
+            Ok(watcher::Event::Init) => Some(Ok(watcher::Event::Init)),
+            Ok(watcher::Event::InitDone) => Some(Ok(watcher::Event::InitDone)),
+            Err(error) => Some(Err(error)),
+        })
+    })
+}
+
+/// Notes whether an object can be read in whole, and tells people if it newly cannot. `known` has those of a watch that cannot.
+fn note<K: Kind>(
+    services: &Services,
+    object: Option<&K>,
+    mistake: Option<String>,
+    known: &mut BTreeSet<ObjectKey>,
+) {
+    let kind = K::kind(&());
+    let key = object.map(|object| key_of(&reference(object))).unwrap_or_default();
+    let Some(mistake) = mistake else {
+        if known.remove(&key) {
+            services.metrics.readable(&kind, &key);
+        }
+        return;
+    };
+    let is_news = services.metrics.unreadable(&kind, &key, &mistake);
+    known.insert(key.clone());
+    if !is_news {
+        return;
+    }
+    let ObjectKey { namespace, name } = key;
+    warn!(%kind, namespace, object = name, mistake, "An object cannot be read; what cannot be read counts as absent");
+    if let Some(object) = object {
+        services.events.publish(Event {
+            regarding: object.object_ref(&()),
+            severity: Severity::Warning,
+            reason: "Unreadable",
+            action: "Read",
+            note: mistake,
+        });
+    }
+}
+
 /// A store of trimmed objects, whether it has its first list, and the stream of its changes. The store is updated only
 /// while the stream is read.
 ///
 /// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
 /// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken
 /// again.
-pub(crate) fn followed<K>(
-    api: Api<K>,
+pub(crate) fn followed<K: Kind>(
+    api: Api<Readable<K>>,
     config: watcher::Config,
-    metrics: &Metrics,
-) -> (Store<K>, Listed, impl Stream<Item = Change<K>> + Send + 'static)
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+    services: &Services,
+) -> (Store<K>, Listed, impl Stream<Item = Change<K>> + Send + 'static) {
     let (store, writer) = reflector::store::<K>();
     let (listing, listed) = Listing::start();
-    let errors = metrics.watch_errors(&K::kind(&()));
+    let errors = services.metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
     let at_once = config.page_size.unwrap_or(AT_ONCE_MAX).clamp(1, AT_ONCE_MAX);
-    let events = reflector(writer, watcher(api, config).default_backoff().modify(trim));
+    let events = reflector(writer, watched(services, api, config));
     let mut told = 0_u32;
     let events = events.then(move |event| {
         told = (told + 1) % at_once;
@@ -220,6 +324,11 @@ where
         std::future::ready(change)
     });
     (store, listed, changes)
+}
+
+/// The key of an object by its reference.
+pub(crate) fn key_of<K: Resource<DynamicType = ()>>(reference: &ObjectRef<K>) -> ObjectKey {
+    ObjectKey { namespace: reference.namespace.clone().unwrap_or_default(), name: reference.name.clone() }
 }
 
 /// The reference of an object, as a controller's queue uses it.

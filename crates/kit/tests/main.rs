@@ -2,5 +2,6 @@
 
 mod lease;
 mod patch;
+mod readable;
 mod runner;
 mod watch;

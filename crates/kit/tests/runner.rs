@@ -22,7 +22,7 @@ use kube::{
     runtime::{reflector::ObjectRef, watcher},
 };
 use nephele_kit::{
-    Cache, Events, Metrics, Outcome, Readiness, ReconcileError, Reporter, Retry, Runner, Services,
+    Cache, Events, Metrics, Outcome, Readable, Readiness, ReconcileError, Reporter, Retry, Runner, Services,
     WatchFilter, wall_clock,
 };
 use parking_lot::Mutex;
@@ -110,7 +110,7 @@ fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::Unbound
                 (&Method::GET, true) if request.uri().path().ends_with("/secrets") => {
                     let shown = shown.lock().take().expect("one watch of secrets");
                     let lines = UnboundedReceiverStream::new(shown)
-                        .map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))));
+                        .map(|event| Ok::<_, Infallible>(Frame::data(Bytes::from(line(&event)))));
                     StreamBody::new(lines).boxed_unsync()
                 }
                 (&Method::GET, true) => {
@@ -127,6 +127,11 @@ fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::Unbound
         }
     });
     (Client::new(service, "default"), published, secrets)
+}
+
+/// An event of a watch as API servers write it: the type comes first.
+fn line(event: &Value) -> String {
+    format!("{{\"type\":{},\"object\":{}}}\n", event["type"], event["object"])
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,9 +437,9 @@ async fn ready_once_the_objects_are_known() {
 #[tokio::test(start_paused = true)]
 async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they_name() {
     let world = World::new(&["a", "b"]);
-    let api = Api::<Secret>::all(world.client.clone());
+    let api = Api::all(world.client.clone());
     let (secrets, follow) =
-        Cache::start(&world.services, api, watcher::Config::default(), world.shutdown.clone());
+        Cache::<Secret>::start(&world.services, api, watcher::Config::default(), world.shutdown.clone());
     let (wake, ids) = mpsc::unbounded_channel();
     let (seen, mut looks) = mpsc::unbounded_channel();
     let reconcile = {
@@ -481,7 +486,7 @@ async fn a_runner_ends_when_it_is_asked_to_before_the_first_list() {
         listing.notify_one();
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
-    let api: Api<ConfigMap> = Api::all(Client::new(silent, "default"));
+    let api = Api::<Readable<ConfigMap>>::all(Client::new(silent, "default"));
     let runner = Runner::new("configmap", &world.services, api, &WatchFilter::default(), NonZeroU16::MIN);
     let reconcile = |_| async { Ok::<_, Refused>(Outcome::Done) };
     let running = tokio::spawn(runner.run(reconcile, world.shutdown.clone()));

@@ -14,8 +14,8 @@ use kube::client::Body;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use nephele_kit::{
-    Cache, Events, Gone, Metrics, Outcome, Readiness, ReconcileError, Reporter, Retry, Runner, Services,
-    WatchFilter, wall_clock,
+    Cache, Events, Gone, Metrics, Outcome, Readable, Readiness, ReconcileError, Reporter, Retry, Runner,
+    Services, WatchFilter, wall_clock,
 };
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ async fn large_objects_are_listed_in_small_pages() {
         "default",
     );
     let (services, filter) = (services(&client, &shutdown), WatchFilter::default());
-    let of = Api::<ConfigMap>::all(client);
+    let of = Api::<Readable<ConfigMap>>::all(client);
     let runner = Runner::of_large("configmap", &services, of, &filter, NonZeroU16::MIN, 2);
     let listed = runner.listed();
     tokio::spawn(runner.run(|_| async { Ok::<_, Never>(Outcome::Done) }, shutdown));
@@ -175,7 +175,7 @@ async fn told(lists: &[Objects]) -> (BTreeMap<u32, usize>, BTreeSet<u32>) {
     let shutdown = CancellationToken::new();
     let clients = [api(lists.to_vec()), api(lists.to_vec())];
     let services = services(&clients[0], &shutdown);
-    let [of_cache, of_runner] = clients.map(Api::<ConfigMap>::all);
+    let [of_cache, of_runner] = clients.map(Api::<Readable<ConfigMap>>::all);
     let (cache, follow) = Cache::start(&services, of_cache, watcher::Config::default(), shutdown.clone());
     let runner = Runner::new("configmap", &services, of_runner, &WatchFilter::default(), NonZeroU16::MIN);
     let uid = |object: Arc<ConfigMap>| object.uid().expect("it has one").parse::<u32>().expect("a number");

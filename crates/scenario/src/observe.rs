@@ -8,6 +8,7 @@ use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
+use nephele_kit::Readable;
 use serde::de::DeserializeOwned;
 
 use crate::act::CLOUDS;
@@ -62,9 +63,9 @@ pub(crate) async fn faults_of(
     client: &Client,
     object: &Scenario,
 ) -> Result<BTreeMap<String, SeenFault>, kube::Error> {
-    let api: Api<Fault> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let api: Api<Readable<Fault>> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let list = api.list(&ListParams::default()).await?;
-    let seen = list.into_iter().map(|fault| {
+    let seen = list.into_iter().map(Readable::into_object).map(|fault| {
         let is_ours = has_made(object, &fault);
         let (name, is_going) = (fault.name_any(), fault.metadata.deletion_timestamp.is_some());
         let status = fault.status.unwrap_or_default();
@@ -88,7 +89,7 @@ async fn look(client: &Client, namespace: &str, sight: &Sight) -> Look {
             found.map(|cluster| at_cluster(name, cluster.as_ref(), condition, status))
         }
         Sight::Machines { cluster, selector, phase, wanted } => {
-            let api: Api<Machine> = Api::namespaced(client.clone(), namespace);
+            let api: Api<Readable<Machine>> = Api::namespaced(client.clone(), namespace);
             let listed = api.list(&ListParams::default().labels_from(selector)).await;
             let listed =
                 listed.map_err(|error| refusal("list Machines", "list machines.cluster.x-k8s.io", &error));
@@ -96,7 +97,7 @@ async fn look(client: &Client, namespace: &str, sight: &Sight) -> Look {
                 let is_of = |machine: &Machine| {
                     cluster.as_ref().is_none_or(|cluster| *cluster == machine.spec.cluster_name)
                 };
-                let machines: Vec<_> = listed.into_iter().filter(is_of).collect();
+                let machines: Vec<_> = listed.into_iter().map(Readable::into_object).filter(is_of).collect();
                 at_machines(&machines, phase.as_deref(), *wanted)
             })
         }

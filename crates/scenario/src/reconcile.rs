@@ -12,8 +12,8 @@ use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
 use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_kit::{
-    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, ReconcileError, Retry, Severity,
-    kube_category, kube_retry, patch, paused,
+    Cache, Clock, Event, Events, Outcome, PatchError, Precondition, Readable, ReconcileError, Retry,
+    Severity, kube_category, kube_retry, patch, paused, scoped, unreadable,
 };
 use nephele_poll_time::apart;
 use thiserror::Error;
@@ -128,9 +128,11 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
         true => known,
         false => {
             let turn = context.runs.turn(&known).await;
+            let api: Api<Readable<Scenario>> =
+                scoped(context.client.clone(), known.metadata.namespace.as_deref());
             let read = api.get_opt(&known.name_any()).await.map_err(Error::Read)?;
             drop(turn);
-            let Some(object) = read else {
+            let Some(object) = read.map(Readable::into_object) else {
                 context.end(&known);
                 return Ok(Outcome::Done);
             };
@@ -151,7 +153,7 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
             if heal_all(&context, &object).await? {
                 return Ok(Outcome::After(LOOK_EVERY));
             }
-            let status = invalid(&object, generation, &mistake.to_string(), context.now());
+            let status = invalid(&object, generation, &mistake, context.now());
             return report(&context, &api, &object, status, None).await;
         }
     };
@@ -212,8 +214,11 @@ async fn rest(
     plan.again.map_or(waiting, |wait| Ok(Outcome::After(wait)))
 }
 
-/// The script of this generation of a Scenario: the one that is kept, or else a new one.
-async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> Valid<Arc<Script>> {
+/// The script of this generation of a Scenario: the one that is kept, or else a new one. Or else the mistake in its spec.
+async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> Result<Arc<Script>, String> {
+    if let Some(mistake) = unreadable(&object.metadata) {
+        return Err(mistake.to_owned());
+    }
     let kept = context.runs.kept(object).and_then(|kept| kept.script);
     if let Some((_, script)) = kept.filter(|(of, _)| *of == generation) {
         return Ok(script);
@@ -226,7 +231,7 @@ async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> V
         script.steps.iter().try_for_each(|step| check_manifests(&namespace, step))?;
         Ok(Arc::new(script))
     };
-    let script = apart(read).await?;
+    let script = apart(read).await.map_err(|mistake| mistake.to_string())?;
     context.runs.keep(object, |kept| {
         kept.script = Some((generation, Arc::clone(&script)));
         // The steps of another script are others.

@@ -466,3 +466,30 @@ async fn a_pause_is_a_gap_between_looks() {
     assert!(message.starts_with("nobody looked from ") && message.ends_with("; a is Running"), "{message}");
     stage.stop().await;
 }
+
+/// Waits until a scenario says that it is invalid. Returns why.
+async fn invalid(stage: &Stage, name: &str) -> String {
+    stage.api.eventually_says::<Scenario>(name, "Passed", "InvalidConfiguration").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scenario_that_cannot_be_read_has_failed_and_hides_no_other() {
+    let stage = Stage::start();
+    let wrong = json!({ "steps": [{ "say": "hello" }, { "say": 3 }] });
+    stage.api.create_shapeless::<Scenario>("watched", &wrong).await;
+    stage.api.create_shapeless::<Fault>("watched", &json!({ "effect": "fail" })).await;
+    stage.scenario(&json!([{ "say": "all is well" }])).await;
+    stage.phase("Passed").await;
+    // A step is read with what all steps have, so its own fields have no path.
+    let said = "spec.steps[1]: invalid type: integer `3`, expected a string";
+    assert_eq!(invalid(&stage, "watched").await, said);
+    let api = stage.stop().await;
+    api.create_shapeless::<Scenario>("listed", &wrong).await;
+    let client = api.client();
+    let stage = Stage::over(api, client);
+    stage.scenario_called("other", &json!([{ "say": "all is well" }])).await;
+    let passed = |scenario: &Scenario| status(scenario).phase == "Passed";
+    stage.api.eventually::<Scenario>("other", "to pass", passed).await;
+    assert_eq!(invalid(&stage, "listed").await, said);
+    stage.stop().await;
+}

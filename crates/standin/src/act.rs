@@ -16,7 +16,7 @@ use nephele_api::infrastructure;
 use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
 use nephele_api::infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
-use nephele_kit::{PatchError, Precondition, patch};
+use nephele_kit::{Kind, PatchError, Precondition, patch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -164,7 +164,7 @@ impl Actor<'_> {
     pub(crate) async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: PartialEq + Clone + Debug + Serialize + DeserializeOwned,
+        K: Kind + PartialEq,
     {
         // A merge patch replaces lists, such as owner references, as a whole.
         let patched = patch::object(&self.api(), old, new, Precondition::ResourceVersion).await;
@@ -174,15 +174,14 @@ impl Actor<'_> {
     pub(crate) async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: HasStatus<Status: Serialize + PartialEq> + Clone + Debug + DeserializeOwned,
+        K: Kind + HasStatus<Status: Serialize + PartialEq>,
     {
         patch::status(&self.api(), old, new, Precondition::None).await.map(drop).map_err(ActError::Patch)
     }
 
     pub(crate) async fn delete<K>(&self, object: Option<&K>) -> Result<(), ActError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + DeserializeOwned,
+        K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let Some(object) = object else { return Ok(()) };
         patch::delete(&self.api(), object).await.map(drop).map_err(ActError::Patch)
@@ -190,8 +189,7 @@ impl Actor<'_> {
 
     pub(crate) async fn release<K>(&self, object: Option<&K>, finalizer: &str) -> Result<(), ActError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + Serialize + DeserializeOwned,
+        K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let Some(object) = object else { return Ok(()) };
         patch::remove_finalizer(&self.api(), object, finalizer).await.map(drop).map_err(ActError::Patch)

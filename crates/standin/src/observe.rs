@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -10,6 +11,7 @@ use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_api::names::is_dns_subdomain;
+use nephele_kit::{Kind, Readable};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -108,22 +110,31 @@ where
     Ok(api.list(parameters).await?.into_iter().filter_map(read).collect())
 }
 
+/// Lists objects of a kind that others make sense of, too: what of one cannot be read counts as absent, as for them.
+async fn listed<K>(client: &Client, namespace: &str, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
+where
+    K: Kind + Resource<Scope = NamespaceResourceScope>,
+{
+    let api = Api::<Readable<K>>::namespaced(client.clone(), namespace);
+    Ok(api.list(parameters).await?.into_iter().map(Readable::into_object).collect())
+}
+
 /// Reads the management API, but not the workload cluster: the objects that are read here decide whether it is read.
 pub(crate) async fn observe(
     client: &Client,
-    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
     has_pool: bool,
 ) -> Result<Observed, kube::Error> {
-    let (name, namespace) = (cluster.name_any(), cluster.namespace().unwrap_or_default());
     let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
     // Read the current Cluster: the event that triggered this round may be older than our own last write.
     let resource = ApiResource::erase::<Cluster>(&());
-    let clusters = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
-    let Some(object) = clusters.get_opt(&name).await? else { return Ok(Observed::default()) };
+    let clusters = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let Some(object) = clusters.get_opt(name).await? else { return Ok(Observed::default()) };
     let topology = object.data.pointer("/spec/topology").filter(|topology| !topology.is_null()).cloned();
     let cluster: Cluster =
         serde_json::to_value(object).and_then(serde_json::from_value).map_err(kube::Error::SerdeError)?;
-    let class = match topology.as_ref().and_then(|topology| class_of(topology, &namespace)) {
+    let class = match topology.as_ref().and_then(|topology| class_of(topology, namespace)) {
         Some((namespace, name)) => {
             let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &cluster_class());
             api.get_opt(&name).await?.map(|class| class.data)
@@ -131,23 +142,23 @@ pub(crate) async fn observe(
         None => None,
     };
     let infrastructure = match &cluster.spec.infrastructure_ref {
-        Some(reference) => Api::namespaced(client.clone(), &namespace).get_opt(&reference.name).await?,
+        Some(reference) => Api::namespaced(client.clone(), namespace).get_opt(&reference.name).await?,
         None => None,
     };
-    let secrets = Api::<Secret>::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
-    let control_planes = readable(client, &namespace, &of_cluster).await?;
-    let deployments = readable(client, &namespace, &of_cluster).await?;
-    let sets = readable(client, &namespace, &of_cluster).await?;
+    let secrets: Vec<Secret> = listed(client, namespace, &of_cluster).await?;
+    let control_planes = readable(client, namespace, &of_cluster).await?;
+    let deployments = readable(client, namespace, &of_cluster).await?;
+    let sets = readable(client, namespace, &of_cluster).await?;
     let mut health_checks: Vec<MachineHealthCheck> =
-        readable(client, &namespace, &ListParams::default()).await?;
+        readable(client, namespace, &ListParams::default()).await?;
     health_checks.retain(|check| check.spec.cluster_name == name);
-    let machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
-    let infrastructure_machines = Api::namespaced(client.clone(), &namespace).list(&of_cluster).await?;
+    let machines = listed(client, namespace, &of_cluster).await?;
+    let infrastructure_machines = listed(client, namespace, &of_cluster).await?;
     let (mut pool, mut infrastructure_pool) = (None, None);
     if has_pool {
-        let name = names::pool(&name);
-        pool = Api::namespaced(client.clone(), &namespace).get_opt(&name).await?;
-        infrastructure_pool = Api::namespaced(client.clone(), &namespace).get_opt(&name).await?;
+        let name = names::pool(name);
+        pool = Api::namespaced(client.clone(), namespace).get_opt(&name).await?;
+        infrastructure_pool = Api::namespaced(client.clone(), namespace).get_opt(&name).await?;
     }
     Ok(Observed {
         cluster,
@@ -159,8 +170,8 @@ pub(crate) async fn observe(
         deployments,
         sets,
         health_checks,
-        machines: machines.items,
-        infrastructure_machines: infrastructure_machines.items,
+        machines,
+        infrastructure_machines,
         pool,
         infrastructure_pool,
         workload: None,

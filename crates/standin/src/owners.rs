@@ -1,13 +1,10 @@
 //! Carries out the decided actions on the objects that own Machines, and on health checks.
 
-use std::fmt::Debug;
-
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Resource, ResourceExt as _};
-
+use nephele_kit::Kind;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::act::{ActError, Actor};
 use crate::decide::OwnerAction;
@@ -55,7 +52,7 @@ impl Actor<'_> {
     async fn change<K>(&self, old: Option<&K>, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: PartialEq + Clone + Debug + Serialize + DeserializeOwned,
+        K: Kind + PartialEq,
     {
         let Some(old) = old else { return Ok(()) };
         self.patch(old, new).await
@@ -65,7 +62,7 @@ impl Actor<'_> {
     async fn report_on<K>(&self, old: Option<&K>, status: K::Status) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: HasStatus<Status: Serialize + PartialEq> + Clone + Debug + DeserializeOwned,
+        K: Kind + HasStatus<Status: Serialize + PartialEq>,
     {
         let Some(old) = old else { return Ok(()) };
         let mut new = old.clone();

@@ -15,7 +15,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
-use nephele_kit::Clock;
+use nephele_kit::{Clock, Readable};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -132,16 +132,22 @@ pub fn play(
             key_pairs,
             clients: Clients::new(connect),
         });
-        let playing = Controller::new(Api::<Cluster>::all(client.clone()), everything())
+        let playing = Controller::new(Api::<Played>::all(client.clone()), everything())
             .reconcile_all_on(planned)
             .with_config(Config::default().concurrency(CONCURRENCY))
-            .watches(Api::<Machine>::all(client.clone()), everything(), |machine| of_cluster(&machine))
-            .watches(Api::<InMemoryMachine>::all(client.clone()), everything(), |machine| {
+            .watches(Api::<Readable<Machine>>::all(client.clone()), everything(), |machine| {
                 of_cluster(&machine)
             })
-            .watches(Api::<MachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
-            .watches(Api::<InMemoryMachinePool>::all(client.clone()), everything(), |pool| of_cluster(&pool))
-            .watches(Api::<InMemoryCluster>::all(client.clone()), everything(), |cluster| {
+            .watches(Api::<Readable<InMemoryMachine>>::all(client.clone()), everything(), |machine| {
+                of_cluster(&machine)
+            })
+            .watches(Api::<Readable<MachinePool>>::all(client.clone()), everything(), |pool| {
+                of_cluster(&pool)
+            })
+            .watches(Api::<Readable<InMemoryMachinePool>>::all(client.clone()), everything(), |pool| {
+                of_cluster(&pool)
+            })
+            .watches(Api::<Readable<InMemoryCluster>>::all(client.clone()), everything(), |cluster| {
                 of_cluster(&cluster)
             });
         let playing = watching::<KubeadmControlPlane>(playing, &client, of_cluster);
@@ -160,35 +166,39 @@ pub fn play(
     })
 }
 
+/// A Cluster that is played. One that cannot be read must not end the play of the others.
+type Played = Readable<Cluster>;
+
 /// Watches a kind whose objects a user may have written so that they cannot be read.
 fn watching<K: Resource<DynamicType = ()>>(
-    controller: Controller<Cluster>,
+    controller: Controller<Played>,
     client: &Client,
-    cluster: fn(&DynamicObject) -> Option<ObjectRef<Cluster>>,
-) -> Controller<Cluster> {
+    cluster: fn(&DynamicObject) -> Option<ObjectRef<Played>>,
+) -> Controller<Played> {
     let resource = ApiResource::erase::<K>(&());
     let api = Api::all_with(client.clone(), &resource);
     controller.watches_with(api, resource, watcher::Config::default(), move |object| cluster(&object))
 }
 
 /// The Cluster whose Machines a MachineHealthCheck checks. Its label is missing at first.
-fn checked_cluster(check: &DynamicObject) -> Option<ObjectRef<Cluster>> {
+fn checked_cluster(check: &DynamicObject) -> Option<ObjectRef<Played>> {
     let name = check.data.pointer("/spec/clusterName")?.as_str()?;
     Some(ObjectRef::new(name).within(check.metadata.namespace.as_deref()?))
 }
 
-fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
+fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Played>> {
     let name = labels::value(object.meta(), labels::CLUSTER_NAME)?;
     Some(ObjectRef::new(name).within(object.meta().namespace.as_deref()?))
 }
 
 /// Observes, decides, acts. Each write triggers the next round.
-async fn round(cluster: Arc<Cluster>, context: Arc<Context>) -> Result<Requeue, RoundError> {
+async fn round(cluster: Arc<Played>, context: Arc<Context>) -> Result<Requeue, RoundError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let planned = context.clusters.get(&namespace, &name);
     // A topology may have had a MachinePool before, which then has to go.
     let has_pool = planned.as_ref().is_none_or(|plan| plan.pool.is_some());
-    let observed = observe(&context.client, &cluster, has_pool).await.map_err(RoundError::Observe)?;
+    let observed =
+        observe(&context.client, &namespace, &name, has_pool).await.map_err(RoundError::Observe)?;
     let topology = observed.topology.as_ref();
     let wanted = match (planned, topology) {
         (Some(plan), _) => Wanted::Plan(plan),

@@ -10,6 +10,7 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, ResourceExt as _};
 use nephele_access::config_without_proxy;
 use nephele_api::core::{Cluster, Machine};
+use nephele_kit::Readable;
 use serde_json::json;
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -107,11 +108,14 @@ pub(crate) async fn ask(client: &Client) -> Result<Workload, WorkloadError> {
         .get_opt("kubeadm-config")
         .await
         .map_err(|error| WorkloadError::Request("get the ConfigMap kubeadm-config", error))?;
-    let nodes = Api::<Node>::all(client.clone())
+    let nodes = Api::<Readable<Node>>::all(client.clone())
         .list(&ListParams::default())
         .await
         .map_err(|error| WorkloadError::Request("list Nodes", error))?;
-    Ok(Workload { initialized: configuration.is_some(), nodes: nodes.items })
+    Ok(Workload {
+        initialized: configuration.is_some(),
+        nodes: nodes.into_iter().map(Readable::into_object).collect(),
+    })
 }
 
 /// The annotations that core puts on the Node of a Machine (`core/reconcilers/machine/machine_controller_noderef.go`).

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use nephele_apiserver::{
@@ -225,6 +225,58 @@ impl ManagementApi {
         match value.get("status") {
             Some(status) => self.patch_status::<K>(&name, status).await,
             None => created,
+        }
+    }
+
+    /// An API for objects of the kind `K` of any shape.
+    #[must_use]
+    pub fn shapeless<K>(&self) -> Api<DynamicObject>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let resource = ApiResource::erase::<K>(&());
+        let kind = K::kind(&());
+        if kind == "ClusterFault" || kind.starts_with("Global") {
+            return Api::all_with(self.client.clone(), &resource);
+        }
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    /// Creates an object of the kind `K`, whatever the shape of its spec is: the server checks no schema.
+    pub async fn create_shapeless<K>(&self, name: &str, spec: &Value)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let object = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name }, "spec": spec,
+        });
+        let object = serde_json::from_value(object).expect("an object");
+        let created = self.shapeless::<K>().create(&PostParams::default(), &object).await;
+        created.unwrap_or_else(|error| panic!("{} {name} is not taken: {error}", K::kind(&())));
+    }
+
+    /// Waits until a condition of an object, of any shape, has this reason. Returns its message.
+    pub async fn eventually_says<K>(&self, name: &str, condition: &str, reason: &str) -> String
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let message = |object: &DynamicObject| {
+            let listed = object.data.pointer("/status/conditions")?.as_array()?;
+            let ready = listed.iter().find(|one| one["type"] == condition && one["reason"] == reason)?;
+            Some(ready["message"].as_str()?.to_owned())
+        };
+        let says = |object: Option<&DynamicObject>| object.and_then(message).is_some();
+        match tokio::time::timeout(PATIENCE, await_condition(self.shapeless::<K>(), name, says)).await {
+            Ok(Ok(object)) => object.as_ref().and_then(message).expect("it says so"),
+            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
+            Err(_) => {
+                let last = self.shapeless::<K>().get_opt(name).await.expect("the API answers");
+                let last = serde_json::to_string_pretty(&last).expect("an object is JSON");
+                panic!(
+                    "waited {PATIENCE:?} for {} {name} to have {condition} with {reason}; it is {last}",
+                    K::kind(&())
+                )
+            }
         }
     }
 

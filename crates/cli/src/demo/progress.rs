@@ -7,13 +7,13 @@ use anyhow::bail;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::runtime::reflector::{self, Store};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Resource};
+use kube::runtime::watcher;
+use kube::{Api, Client};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
+use nephele_kit::{Kind, quietly_watched};
 use nephele_standin::Plan;
-use serde::de::DeserializeOwned;
 
 use super::screen::Screen;
 use super::view::View;
@@ -93,11 +93,8 @@ fn borrowed<K>(objects: &[Arc<K>]) -> Vec<&K> {
     objects.iter().map(|object| &**object).collect()
 }
 
-fn follow<K>(client: &Client) -> (Store<K>, BoxStream<'static, Result<(), watcher::Error>>)
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-{
+fn follow<K: Kind>(client: &Client) -> (Store<K>, BoxStream<'static, Result<(), watcher::Error>>) {
     let (store, writer) = reflector::store();
-    let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff();
+    let events = quietly_watched::<K>(Api::all(client.clone()), watcher::Config::default());
     (store, reflector::reflector(writer, events).map_ok(|_| ()).boxed())
 }

@@ -7,11 +7,11 @@ use anyhow::{Context as _, bail};
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use nephele_api::core::Cluster;
 use nephele_api::labels;
+use nephele_kit::quietly_watched;
 
 use super::state::{ClusterKey, Followed, State};
 use crate::embedded::Folder;
@@ -39,13 +39,13 @@ pub(super) struct Workloads<'a> {
 
 impl<'a> Workloads<'a> {
     pub(super) fn new(client: &Client, folder: &'a Folder) -> Self {
-        let clusters = watcher(Api::<Cluster>::all(client.clone()), watcher::Config::default());
+        let clusters = quietly_watched::<Cluster>(Api::all(client.clone()), watcher::Config::default());
         // Cluster API puts this label on its Secrets.
         let of_clusters = watcher::Config::default().labels(labels::CLUSTER_NAME);
-        let secrets = watcher(Api::<Secret>::all(client.clone()), of_clusters);
+        let secrets = quietly_watched::<Secret>(Api::all(client.clone()), of_clusters);
         let changes = [
-            clusters.default_backoff().map_ok(|event| Followed::Cluster(Box::new(event))).boxed(),
-            secrets.default_backoff().map_ok(|event| Followed::Secret(Box::new(event))).boxed(),
+            clusters.map_ok(|event| Followed::Cluster(Box::new(event))).boxed(),
+            secrets.map_ok(|event| Followed::Secret(Box::new(event))).boxed(),
         ];
         Self {
             folder,

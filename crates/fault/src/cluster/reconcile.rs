@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault, FaultSpec};
 use nephele_kit::{
-    Cache, Clock, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, paused,
+    Cache, Clock, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, paused, unreadable,
 };
 use thiserror::Error;
 
@@ -73,7 +73,10 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
         return Ok(Outcome::After(wait));
     }
     context.pace.note(name.clone(), now);
-    let selector = namespaces_of(&object);
+    let selector = match unreadable(&object.metadata) {
+        Some(mistake) => Err(mistake.to_owned()),
+        None => namespaces_of(&object).map_err(|mistake| mistake.to_string()),
+    };
     let mut namespaces = context.namespaces.store().state();
     namespaces.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     let fault = fault_name(&name);
@@ -96,7 +99,7 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     }
     context.refusals.note(&name, generation, &refused, now);
     let outcome = context.refusals.count_for(&name, now).map_or(Outcome::Done, Outcome::After);
-    let mistake = selector.err().map(|mistake| mistake.to_string());
+    let mistake = selector.err();
     let status = status(&object, &plan, mistake.as_deref(), refused, now);
     if !write(&object, status, &context).await? {
         return Ok(Outcome::Done);

@@ -61,9 +61,9 @@ impl Stage {
         tokio::spawn(publish);
         let readiness = Readiness::default();
         let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
-        let (faults, follow) = Cache::start(
+        let (faults, follow) = Cache::<Fault>::start(
             &services,
-            Api::<Fault>::all(client.clone()),
+            Api::all(client.clone()),
             watcher::Config::default(),
             shutdown.clone(),
         );

@@ -75,7 +75,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     match plan::plan(&object, validated) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause { message, kept } => {
-            report::write(&*object, &context, report::paused(&*object, &message, now))
+            report::write(&*object, &context, report::resting(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
             Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |wanted| act::keep(&object, &context, &wanted)))

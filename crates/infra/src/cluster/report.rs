@@ -14,7 +14,7 @@ use crate::authorities::AuthoritiesState;
 use crate::offer::{Location, missing_message};
 use crate::refusal;
 use crate::report::Report;
-pub(super) use crate::report::{deleting, paused, unpaused, write};
+pub(super) use crate::report::{deleting, resting, unpaused, write};
 
 /// The status of a cluster whose load balancer has no address yet. Pure.
 pub(super) fn waiting(
@@ -419,7 +419,7 @@ mod tests {
         object.status = Some(before.clone());
         let mut expected = before;
         expected.conditions[0] = since(9, "Paused", "True", "Paused", "p");
-        assert_eq!(paused(&object, "p", at(9)), expected);
+        assert_eq!(resting(&object, "p", at(9)), expected);
         object.status = Some(expected.clone());
         expected.conditions[0] = since(12, "Paused", "False", "NotPaused", "");
         assert_eq!(unpaused(&object, at(12)), expected);

@@ -9,12 +9,13 @@ use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterObservation, ClusterSpec, Endpoint};
-use nephele_kit::{is_externally_managed, paused_message};
+use nephele_kit::{is_externally_managed, paused_message, unreadable};
 
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
 use crate::offer::{Location, Offer, cloud_name};
+use crate::report::why_rests;
 use crate::secret::AuthoritySecret;
 
 /// The result of the checks.
@@ -82,10 +83,14 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         return Validated::ExternallyManaged { id, wanted: wanted.filter(published).map(Box::new) };
     }
     let Some(id) = id.filter(|_| owned || object.metadata.deletion_timestamp.is_some()) else {
-        return Validated::WithoutOwner;
+        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
+        return match mistake {
+            Some(message) => Validated::Paused { message: message.to_owned(), provisioned: None },
+            None => Validated::WithoutOwner,
+        };
     };
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-    let paused = paused_message("InMemoryCluster", &object.metadata, paused);
+    let paused = why_rests("InMemoryCluster", &object.metadata, paused);
     let wanted = cluster.map(|cluster| {
         Box::new(Wanted {
             spec: spec(object, &cluster, id.clone(), &offer),

@@ -13,7 +13,7 @@ use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::Fault;
 use nephele_cloud::{CallError, FaultId};
 use nephele_fault::{InForce, Standing, differs_in_numbers_only, is_of_addresses};
-use nephele_kit::{Cache, Gone, Outcome, Pace, WatchFilter};
+use nephele_kit::{Cache, Gone, Outcome, Pace, WatchFilter, unreadable};
 use tracing::warn;
 
 use self::validate::validate;
@@ -71,12 +71,16 @@ fn put(context: &Context, object: &Fault) -> (Standing, Option<String>) {
     if in_force.carry(object, Arc::clone(&spec)) {
         tell_of(&id, "remove", context.cloud.delete_fault(&id));
     }
-    let (put, mistake) = match validate(&spec) {
+    let read = match unreadable(&object.metadata) {
+        Some(mistake) if standing == Standing::Runs => Err(mistake.to_owned()),
+        _ => validate(&spec).map_err(|mistake| mistake.to_string()),
+    };
+    let (put, mistake) = match read {
         Ok(fault) if standing == Standing::Runs => {
             (context.cloud.put_fault(&id, fault, report::history(object)), None)
         }
         Ok(fault) => (context.cloud.put_paused_fault(&id, fault, report::history(object)), None),
-        Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake.to_string())),
+        Err(mistake) => (context.cloud.delete_fault(&id), Some(mistake)),
     };
     tell_of(&id, "send", put);
     (standing, mistake)

@@ -104,7 +104,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause { message, kept } => {
-            report::write(&*object, &context, report::paused(&*object, &message, now))
+            report::write(&*object, &context, report::resting(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
             Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&object, &context, *spec)))

@@ -14,7 +14,7 @@ use super::plan::Waiting;
 use super::validate::{condition_type, market};
 use crate::refusal;
 use crate::report::Report;
-pub(super) use crate::report::{deleting, paused, unpaused, write};
+pub(super) use crate::report::{deleting, resting, unpaused, write};
 
 impl Report<InMemoryMachineStatus> {
     /// Adds the conditions of the stages, each with the time since which it holds, and the Ready condition.

@@ -16,11 +16,12 @@ use nephele_cloud::{
     Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market,
     Role, Software, Stage, StartUp,
 };
-use nephele_kit::{is_externally_managed, paused_message};
+use nephele_kit::{is_externally_managed, unreadable};
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};
 use crate::claims::{self, Claim};
+use crate::report::why_rests;
 
 /// The result of the checks.
 #[derive(Debug, PartialEq)]
@@ -109,11 +110,15 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
     }
     let id = fetched.id.take().map(|cluster| MachineId { cluster, name: object.name_any() });
     if !fetched.owned {
-        return Validated::WithoutOwner(id);
+        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
+        return match mistake {
+            Some(message) => Validated::Paused { message: message.to_owned(), begun: None },
+            None => Validated::WithoutOwner(id),
+        };
     }
     let (machine, cluster) = (fetched.machine.take(), fetched.cluster.take());
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-    let paused = paused_message("InMemoryMachine", &object.metadata, paused);
+    let paused = why_rests("InMemoryMachine", &object.metadata, paused);
     let found = machine.zip(cluster).zip(id.clone());
     let wanted = found
         .map(|((machine, cluster), id)| Box::new(wanted(object, &machine, &cluster, id.cluster, fetched)));

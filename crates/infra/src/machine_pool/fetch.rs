@@ -11,7 +11,7 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, label_
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::ClusterId;
-use nephele_kit::owner_of_kind;
+use nephele_kit::{Kind, Readable, owner_of_kind};
 
 use super::Error;
 use super::members::Belonging;
@@ -99,16 +99,15 @@ pub(super) async fn fetch(
 
 async fn list<K>(context: &Context, namespace: &str, selector: &str) -> Result<Vec<Arc<K>>, Error>
 where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    K: Kind + Resource<Scope = kube::core::NamespaceResourceScope>,
 {
-    let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
+    let api: Api<Readable<K>> = Api::namespaced(context.client.clone(), namespace);
     let failed = |source| Error::List { kind: kind::<K>(), source };
     let mut found = Vec::new();
     let mut next = ListParams::default().labels(selector).limit(PAGE);
     loop {
         let page = api.list(&next).await.map_err(failed)?;
-        found.extend(page.items.into_iter().map(Arc::new));
+        found.extend(page.items.into_iter().map(|object| Arc::new(object.into_object())));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => next = next.continue_token(&token),
             None => return Ok(found),

@@ -120,7 +120,7 @@ pub(crate) async fn reconcile(
     match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
-            report::write(&*object, &context, report::paused(&*object, &message, now))
+            report::write(&*object, &context, report::resting(&*object, &message, now))
                 .await
                 .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn("unpaused"))

@@ -8,7 +8,7 @@ use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachineP
 use super::plan::{Replicas, Scale};
 use crate::outlook::Outlook;
 use crate::report::{self, Report};
-pub(super) use crate::report::{paused, unpaused, write};
+pub(super) use crate::report::{resting, unpaused, write};
 
 /// The status of a pool that is being deleted. Pure.
 pub(super) fn deleting(

@@ -3,12 +3,13 @@
 use kube::ResourceExt as _;
 use nephele_api::core::MachinePool;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
-use nephele_kit::{is_externally_managed, paused_message};
+use nephele_kit::{is_externally_managed, unreadable};
 use serde::Serialize;
 
 use super::fetch::Fetched;
 use super::members::Member;
 use super::names::digest;
+use crate::report::why_rests;
 
 /// The result of the checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,10 +76,13 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
         return (Validated::ExternallyManaged, members);
     }
     if !owned {
-        return (Validated::WithoutOwner, members);
+        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
+        let validated =
+            mistake.map_or(Validated::WithoutOwner, |message| Validated::Paused(message.to_owned()));
+        return (validated, members);
     }
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-    if let Some(message) = paused_message("InMemoryMachinePool", &object.metadata, paused) {
+    if let Some(message) = why_rests("InMemoryMachinePool", &object.metadata, paused) {
         return (Validated::Paused(message), members);
     }
     let (Some(pool), Some(cluster), Some(id)) = (pool, cluster, id) else {

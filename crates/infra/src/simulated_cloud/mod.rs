@@ -18,7 +18,7 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_cloud::{
     CallerFindings, ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation,
 };
-use nephele_kit::{Outcome, paused};
+use nephele_kit::{Outcome, paused, unreadable};
 use tracing::warn;
 
 use crate::catalogs;
@@ -40,7 +40,7 @@ pub(crate) async fn reconcile(
     }
     if let Some(message) = paused(&*object, None) {
         let mut reported = SimulatedCloud::clone(&object);
-        let mut status = report::paused(&*object, &message, context.now());
+        let mut status = report::resting(&*object, &message, context.now());
         status.paused_spec = in_force.map(|object| object.spec.clone());
         reported.status = Some(status);
         // One that was paused before it began stays without a status, by which the next manager knows that.
@@ -138,7 +138,8 @@ fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> Simula
     report.status.usage = limits.into_iter().filter_map(limit_usage).collect();
     report.status.waiting = Some(report.status.usage.iter().map(|usage| usage.waiting).sum());
     report.status.zones = Some(i32::try_from(object.spec.zones().count()).unwrap_or(i32::MAX));
-    report.set(match mistake(&object.spec) {
+    let unreadable = unreadable(&object.metadata).map(str::to_owned);
+    report.set(match unreadable.or_else(|| mistake(&object.spec)) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
         Some(message) => condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message),
     });

@@ -3,7 +3,6 @@
 
 mod kinds;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use kube::core::NamespaceResourceScope;
@@ -12,9 +11,8 @@ use kube::{Resource, ResourceExt as _};
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_cloud::Model;
-use nephele_kit::{Outcome, paused};
+use nephele_kit::{Kind, Outcome, paused, unreadable};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::catalogs;
 use crate::context::{Context, cluster_of};
@@ -24,15 +22,7 @@ use crate::report::{self, StatusError};
 
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasStatus<Status: Serialize + PartialEq>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+    Kind + Resource<Scope = NamespaceResourceScope> + HasStatus<Status: Serialize + PartialEq>
 {
     /// What its machines are made from.
     fn model(&self) -> Model;
@@ -88,6 +78,10 @@ fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, outlook: &Outlook) -
     }
     if paused(object, cluster).is_some() {
         return Plan::Leave(Outcome::WaitingOn("unpaused"));
+    }
+    // Its status has no place for that. An Event tells people.
+    if unreadable(object.meta()).is_some() {
+        return Plan::Leave(Outcome::WaitingOn("correction"));
     }
     match outlook.told() {
         Some(told) => Plan::Tell(told),

@@ -1,11 +1,11 @@
 //! The watch of IPAddresses, which passes each IPAddress to its pool.
 
-use futures::{StreamExt as _, TryStreamExt as _};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use futures::StreamExt as _;
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_ipam::Owner;
-use nephele_kit::{Gate, Listing, trim, watch_failed};
+use nephele_kit::{Gate, Listing, Readable, Services, watch_failed, watched};
 use tokio_util::sync::CancellationToken;
 
 use super::Record;
@@ -14,19 +14,19 @@ use crate::pool::Pools;
 
 /// Watches until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow(
-    api: Api<IPAddress>,
+    services: &Services,
+    api: Api<Readable<IPAddress>>,
     pools: &Pools,
     claims: &ClaimQueue,
     gate: Gate,
     first_list: Listing,
     shutdown: CancellationToken,
 ) {
-    let events = watcher(api, watcher::Config::default()).default_backoff().map_ok(|event| event);
+    let events = watched(services, api, watcher::Config::default());
     let mut events = std::pin::pin!(events);
     while let Some(event) = shutdown.run_until_cancelled(events.next()).await.flatten() {
         match event {
-            Ok(watcher::Event::Apply(mut address) | watcher::Event::InitApply(mut address)) => {
-                trim(&mut address);
+            Ok(watcher::Event::Apply(address) | watcher::Event::InitApply(address)) => {
                 if let Some((key, owner, record)) = Record::of(&address)
                     && let Some(pool) = pools.get(&key)
                 {

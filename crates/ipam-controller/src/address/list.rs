@@ -6,6 +6,7 @@ use kube::Api;
 use kube::api::ListParams;
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_ipam::Owner;
+use nephele_kit::Readable;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -43,7 +44,7 @@ impl Lister {
 
 /// The handle, and the future that reads lists until `shutdown`.
 pub(crate) fn lister(
-    api: Api<IPAddress>,
+    api: Api<Readable<IPAddress>>,
     shutdown: CancellationToken,
 ) -> (Lister, impl Future<Output = ()> + Send + 'static) {
     let (asking, mut asked) = mpsc::channel::<(PoolKey, oneshot::Sender<Option<Listed>>)>(ASKING_MAX);
@@ -77,19 +78,22 @@ pub(crate) fn lister(
 type ByPool = HashMap<PoolKey, Vec<(Owner, Record)>>;
 
 /// Lists page by page, or without pages if the continue token expires.
-async fn read(api: &Api<IPAddress>) -> Result<(ByPool, u64), kube::Error> {
+async fn read(api: &Api<Readable<IPAddress>>) -> Result<(ByPool, u64), kube::Error> {
     match read_with(api, &ListParams::default().limit(PAGE)).await {
         Err(kube::Error::Api(status)) if status.code == 410 => read_with(api, &ListParams::default()).await,
         other => other,
     }
 }
 
-async fn read_with(api: &Api<IPAddress>, params: &ListParams) -> Result<(ByPool, u64), kube::Error> {
+async fn read_with(
+    api: &Api<Readable<IPAddress>>,
+    params: &ListParams,
+) -> Result<(ByPool, u64), kube::Error> {
     let mut by_pool = ByPool::new();
     let mut params = params.clone();
     loop {
         let page = api.list(&params).await?;
-        for address in page.items {
+        for address in page.items.into_iter().map(Readable::into_object) {
             if let Some((pool, owner, record)) = Record::of(&address) {
                 by_pool.entry(pool).or_default().push((owner, record));
             }

@@ -11,7 +11,7 @@ use nephele_api::core::Cluster;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_api::ipam::{annotations, conditions as reasons, finalizers};
 use nephele_ipam::parse_address;
-use nephele_kit::Outcome;
+use nephele_kit::{Outcome, unreadable};
 use tokio::time::Instant;
 
 use super::report::{bound_status, waiting_status};
@@ -125,6 +125,9 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
             return leave(Outcome::WaitingOn(reasons::POOL_NOT_READY));
         }
         return wait(reasons::POOL_NOT_READY, format!("{key} does not exist"), true);
+    }
+    if let Some(mistake) = unreadable(&claim.metadata).filter(|_| claim.address_name().is_none()) {
+        return wait(common::INVALID_CONFIGURATION, mistake.to_owned(), true);
     }
     match claim.annotations().get(annotations::WANTED_ADDRESS) {
         None => Need::Address { wanted: None },

@@ -35,7 +35,7 @@ use nephele_fault::{InForce, Mistake, Standing, cluster, differs_in_numbers_only
 use nephele_ipam::Owner;
 use nephele_kit::{
     Cache, Gone, Listing, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner,
-    Services, chain, patch, scoped, when_woken,
+    Services, chain, patch, scoped, unreadable, when_woken,
 };
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -223,7 +223,12 @@ impl Context {
             Standing::Holds(spec) if is_of_addresses(spec) => Some(Arc::clone(spec)),
             Standing::Runs | Standing::Holds(_) | Standing::Rests => None,
         };
-        let read = spec.map(|spec| Ok::<_, Mistake>((spec::read(&spec)?, spec))).transpose();
+        let mistake = unreadable(&object.metadata).filter(|_| standing == Standing::Runs);
+        let read = spec.map(|spec| match mistake {
+            Some(mistake) => Err(mistake.to_owned()),
+            None => Ok((spec::read(&spec).map_err(|mistake: Mistake| mistake.to_string())?, spec)),
+        });
+        let read = read.transpose();
         let (fault, spec) = match read {
             Ok(Some(read)) => read,
             Ok(None) => {
@@ -232,7 +237,7 @@ impl Context {
             }
             Err(mistake) => {
                 self.forget_fault(&id);
-                return (standing, Some(mistake.to_string()));
+                return (standing, Some(mistake));
             }
         };
         self.faults.in_force.carry(object, spec);
@@ -431,7 +436,7 @@ async fn run_cluster_faults(
     }
     // A ClusterFault has to see who has the name of its Fault.
     let everything = watcher::Config::default();
-    let api = Api::<Fault>::all(context.client.clone());
+    let api = Api::all(context.client.clone());
     let (faults, follow_faults) = Cache::<Fault>::start(services, api, everything, shutdown.clone());
     let settings = cluster::Settings {
         name: "addressclusterfault",

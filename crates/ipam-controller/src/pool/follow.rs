@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use kube::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use nephele_kit::{Gate, Listing, trim, watch_failed};
+use kube::runtime::watcher;
+use nephele_kit::{Gate, Listing, Readable, Services, watch_failed, watched};
 use nephele_poll_time::timed;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,12 +25,13 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Watches the pools of one kind until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow<K: PoolObject>(
     context: Arc<Context>,
-    api: Api<K>,
+    services: &Services,
+    api: Api<Readable<K>>,
     gate: Gate,
     first_list: Listing,
     shutdown: CancellationToken,
 ) {
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = watched(services, api, watcher::Config::default());
     let mut events = std::pin::pin!(events);
     let mut followed =
         Followed::<K> { context, known: HashMap::new(), tasks: JoinSet::new(), shutdown: shutdown.clone() };
@@ -83,8 +84,7 @@ struct Known<K> {
 }
 
 impl<K: PoolObject> Followed<K> {
-    fn applied(&mut self, mut object: K) {
-        trim(&mut object);
+    fn applied(&mut self, object: K) {
         let (key, uid) = (object.key(), object.meta().uid.clone());
         if let Some(known) = self.known.get(&key) {
             if known.uid == uid {

@@ -1,7 +1,5 @@
 //! The four kinds of pools behind one trait.
 
-use std::fmt::Debug;
-
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -10,8 +8,8 @@ use nephele_api::ipam::v1alpha2::{
     GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterIPPoolSpec,
     InClusterPrefixPool, InClusterPrefixPoolSpec, PoolStatus,
 };
-use nephele_kit::scoped;
-use serde::{Serialize, de::DeserializeOwned};
+use nephele_kit::{Kind, Readable, scoped, unreadable};
+use serde::Serialize;
 
 use super::key::PoolKey;
 
@@ -22,26 +20,20 @@ pub(crate) enum PoolSpec {
     Addresses(InClusterIPPoolSpec),
     /// IPv6 prefixes.
     Prefixes(InClusterPrefixPoolSpec),
+    /// A spec that cannot be read; the message says where.
+    Unreadable(String),
 }
 
 /// An object of one of the four kinds.
-pub(crate) trait PoolObject:
-    Resource<DynamicType = ()>
-    + HasStatus<Status: Serialize + PartialEq>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + PartialEq
-    + Send
-    + Sync
-    + 'static
-{
+pub(crate) trait PoolObject: Kind + HasStatus<Status: Serialize + PartialEq> + PartialEq {
     /// The kind.
     const KIND: PoolKind;
 
     /// The API of this kind in `namespace`, or in all namespaces. Cluster-scoped kinds ignore `namespace`.
     fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
+
+    /// The same, for watches.
+    fn readable(client: Client, namespace: Option<&str>) -> Api<Readable<Self>>;
 
     fn pool_spec(&self) -> PoolSpec;
 
@@ -63,8 +55,15 @@ macro_rules! pool_object {
                 $api(client, namespace)
             }
 
+            fn readable(client: Client, namespace: Option<&str>) -> Api<Readable<Self>> {
+                $api(client, namespace)
+            }
+
             fn pool_spec(&self) -> PoolSpec {
-                PoolSpec::$spec(self.spec.clone())
+                match unreadable(&self.metadata) {
+                    Some(mistake) => PoolSpec::Unreadable(mistake.to_owned()),
+                    None => PoolSpec::$spec(self.spec.clone()),
+                }
             }
 
             fn pool_status(&self) -> PoolStatus {

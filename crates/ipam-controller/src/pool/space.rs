@@ -72,6 +72,33 @@ pub(crate) enum Refusal {
     Impossible { message: String },
 }
 
+/// Why a spec cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SpecError {
+    /// The message says what cannot be read.
+    Unreadable(String),
+    /// The fields that cannot be used.
+    Fields(Vec<FieldError>),
+}
+
+impl From<Vec<FieldError>> for SpecError {
+    fn from(errors: Vec<FieldError>) -> Self {
+        Self::Fields(errors)
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(mistake) => f.write_str(mistake),
+            Self::Fields(errors) => {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&errors.join("; "))
+            }
+        }
+    }
+}
+
 /// The allocator of one pool.
 #[derive(Debug, Clone)]
 pub(crate) enum Space {
@@ -93,7 +120,7 @@ impl Space {
     ///
     /// # Errors
     /// The errors of the spec.
-    pub(crate) fn new(spec: &PoolSpec) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn new(spec: &PoolSpec) -> Result<Self, SpecError> {
         match spec {
             PoolSpec::Addresses(spec) => Ok(Self::Addresses {
                 pool: AddressPool::new(address_spec(spec).validate()?),
@@ -103,6 +130,7 @@ impl Space {
                 pool: PrefixPool::new(prefix_spec(spec).validate()?),
                 gateway: spec.gateway.clone(),
             }),
+            PoolSpec::Unreadable(mistake) => Err(SpecError::Unreadable(mistake.clone())),
         }
     }
 
@@ -110,7 +138,7 @@ impl Space {
     ///
     /// # Errors
     /// The errors of the spec; then nothing changes.
-    pub(crate) fn respecify(&mut self, spec: &PoolSpec) -> Result<(), Vec<FieldError>> {
+    pub(crate) fn respecify(&mut self, spec: &PoolSpec) -> Result<(), SpecError> {
         match (self, spec) {
             (Self::Addresses { pool, gateway }, PoolSpec::Addresses(spec)) => {
                 pool.replace_layout(address_spec(spec).validate()?);
@@ -322,7 +350,7 @@ pub(crate) fn prefix_spec(spec: &InClusterPrefixPoolSpec) -> PrefixPoolSpec {
 pub(crate) fn grace_period_seconds(spec: &PoolSpec) -> i64 {
     match spec {
         PoolSpec::Addresses(spec) => spec.address_reuse_grace_period_seconds.unwrap_or(0).max(0).into(),
-        PoolSpec::Prefixes(_) => 0,
+        PoolSpec::Prefixes(_) | PoolSpec::Unreadable(_) => 0,
     }
 }
 

@@ -426,8 +426,9 @@ impl<K: PoolObject> PoolTask<K> {
 
     /// Reads the pool itself: the watch may be behind.
     async fn refresh(&mut self) -> Result<(), Error> {
-        let object = self.api.get(&self.object.name_any()).await.map_err(Error::Read)?;
-        self.take(&object);
+        let api = K::readable(self.context.client.clone(), self.object.namespace().as_deref());
+        let object = api.get(&self.object.name_any()).await.map_err(Error::Read)?;
+        self.take(&object.into_object());
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use nephele_api::ipam::{
     PoolKind,
     v1beta2::{IPAddress, IPAddressSpec},
 };
+use nephele_kit::Readable;
 
 /// IPAddresses in one page: some 4 MiB. The API server waits for the webhook, and 100,000 IPAddresses take 50 requests.
 const PAGE: u32 = 2000;
@@ -80,7 +81,7 @@ impl InUse {
         if !self.exists(uid).await? {
             return Err(LookError::OtherPool);
         }
-        let api: Api<IPAddress> = match &self.namespace {
+        let api: Api<Readable<IPAddress>> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
@@ -92,7 +93,7 @@ impl InUse {
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
                 Err(error) => return Err(LookError::Api(error)),
             };
-            for address in page.items.into_iter().map(|address| address.spec) {
+            for address in page.items.into_iter().map(|address| address.into_object().spec) {
                 if self.is_of_pool(&address) && !look(address) {
                     return Ok(());
                 }

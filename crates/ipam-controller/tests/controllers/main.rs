@@ -11,4 +11,5 @@ mod prefixes;
 mod quiet;
 mod requests;
 mod takeover;
+mod unreadable;
 mod world;

@@ -55,7 +55,7 @@ impl Stage {
         Self::over(api, client)
     }
 
-    fn over(api: ManagementApi, client: Client) -> Self {
+    pub(crate) fn over(api: ManagementApi, client: Client) -> Self {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let metrics = Metrics::register(&registry).expect("a new registry");
         let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };

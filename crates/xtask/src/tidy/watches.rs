@@ -1,5 +1,6 @@
 //! Watches of a manager that see more than its `--watch-filter` selects. A controller cannot have one: `Runner::new` takes the
-//! filter. A cache can, and then somebody has to say why.
+//! filter. A cache can, and then somebody has to say why. And watches that an object which cannot be read would end: all have to
+//! come from `kit`.
 
 use std::collections::BTreeSet;
 
@@ -33,20 +34,29 @@ const UNFILTERED: [(&str, &str, &str); 13] = [
     ),
     (
         "crates/ipam-controller/src/pool/follow.rs",
-        "watcher",
+        "watched",
         "claims of every manager use a pool; the allocator's name orders writes",
     ),
-    ("crates/ipam-controller/src/address/follow.rs", "watcher", "an address that any claim has is not free"),
+    ("crates/ipam-controller/src/address/follow.rs", "watched", "an address that any claim has is not free"),
     ("crates/scenario/src/run.rs", "Fault", "a Fault that lost its label ends with its Scenario, too"),
 ];
 
-/// Fails if a watch sees what other managers own, and nobody has said why.
+/// Where watches are opened.
+const SOURCE: &str = "crates/kit/src/watch.rs";
+
+/// Fails if a watch sees what other managers own, and nobody has said why, or if it does not come from `kit`.
 pub(super) fn check() -> anyhow::Result<()> {
     let mut found = BTreeSet::new();
     for path in files()? {
         let is_watching = |name: &&str| path.starts_with(&format!("crates/{name}/src/"));
         if WATCHING.iter().any(is_watching) && path.ends_with(".rs") && !path.ends_with("tests.rs") {
-            found.extend(unfiltered(&read(&path)?).into_iter().map(|kind| (path.clone(), kind)));
+            let source = read(&path)?;
+            if path != SOURCE && opens_a_watch(&source) {
+                bail!(
+                    "{path} opens a watch that an object which cannot be read would end: use `watched` of kit"
+                );
+            }
+            found.extend(unfiltered(&source).into_iter().map(|kind| (path.clone(), kind)));
         }
     }
     let known: BTreeSet<_> =
@@ -65,11 +75,30 @@ pub(super) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a source watches without a filter: the kind of each cache, and `watcher` for another watch. A controller without the
+/// A source without its tests, which come last.
+fn product(source: &str) -> &str {
+    source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default()
+}
+
+/// Where a source calls a function of this name.
+fn calls<'a>(source: &'a str, call: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_whole =
+        |at: usize| !source[..at].ends_with(|before: char| before.is_alphanumeric() || "_.".contains(before));
+    source.match_indices(call).map(|(at, _)| at).filter(move |at| is_whole(*at))
+}
+
+/// Whether a source opens a watch by itself.
+fn opens_a_watch(source: &str) -> bool {
+    let source = product(source);
+    ["watcher(", "metadata_watcher(", "watch_object(", "Controller::new("]
+        .iter()
+        .any(|call| calls(source, call).next().is_some())
+}
+
+/// What a source watches without a filter: the kind of each cache, and `watched` for another watch. A controller without the
 /// filter of its manager is `Runner`.
 fn unfiltered(source: &str) -> BTreeSet<String> {
-    // Tests come last.
-    let source = source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let source = product(source);
     let mut found = BTreeSet::new();
     for (at, _) in source.match_indices("Cache::") {
         let rest = &source[at + "Cache::".len()..];
@@ -82,14 +111,9 @@ fn unfiltered(source: &str) -> BTreeSet<String> {
             found.insert(kind.to_owned());
         }
     }
-    let opens =
-        |at: usize| !source[..at].ends_with(|before: char| before.is_alphanumeric() || "_.".contains(before));
-    let raw = source.match_indices("watcher(").filter(|(at, _)| opens(*at));
-    if raw
-        .map(|(at, call)| arguments(&source[at + call.len()..]))
-        .any(|arguments| arguments.contains("Config::"))
-    {
-        found.insert("watcher".to_owned());
+    let raw = calls(source, "watched(").map(|at| arguments(&source[at + "watched(".len()..]));
+    if raw.into_iter().any(|arguments| arguments.contains("Config::")) {
+        found.insert("watched".to_owned());
     }
     if source.contains("&WatchFilter::default()") {
         found.insert("Runner".to_owned());
@@ -112,6 +136,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_watch_that_does_not_come_from_kit_is_found() {
+        for (source, expected) in [
+            ("let events = watcher(api, watcher::Config::default());", true),
+            ("kube::runtime::watcher(api, config)", true),
+            ("Controller::new(api, config)", true),
+            ("Controller::for_shared_stream(applied, store)", false),
+            ("watched(&services, api, watcher::Config::default())", false),
+            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watcher(api, config) } }", false),
+        ] {
+            assert_eq!(opens_a_watch(source), expected, "{source}");
+        }
+    }
+
+    #[test]
     fn a_watch_without_the_filter_is_found() {
         for (source, expected) in [
             ("Cache::<Fault>::start(\n  &services,\n  api(),\n  everything(),\n)", vec!["Fault"]),
@@ -120,10 +158,10 @@ mod tests {
                 "Cache::start(&services, api, watcher::Config::default(), shutdown)",
                 vec!["a kind that is not named"],
             ),
-            ("watcher(api, watcher::Config::default())", vec!["watcher"]),
-            ("reflector(writer, watcher(api, config))", vec![]),
+            ("watched(services, api, watcher::Config::default())", vec!["watched"]),
+            ("reflector(writer, watched(services, api, config))", vec![]),
             ("Runner::new(\"x\", &services, api, &WatchFilter::default(), one)", vec!["Runner"]),
-            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watcher(api, Config::default()) } }", vec![]),
+            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watched(a, api, Config::default()) } }", vec![]),
         ] {
             let expected: BTreeSet<_> = expected.into_iter().map(str::to_owned).collect();
             assert_eq!(unfiltered(source), expected, "{source}");

@@ -230,7 +230,7 @@ fn a_pause_changes_nothing_but_its_condition() {
     object.status = Some(before.clone());
     let mut expected = before;
     expected.conditions[0] = since(9, "Paused", "True", "Paused", "p");
-    assert_eq!(paused(&object, "p", at(9)), expected);
+    assert_eq!(resting(&object, "p", at(9)), expected);
     object.status = Some(expected.clone());
     expected.conditions[0] = since(12, "Paused", "False", "NotPaused", "");
     assert_eq!(unpaused(&object, at(12)), expected);

@@ -242,11 +242,10 @@ impl Allocations {
         };
         self.fault = match outcome {
             Ok(()) => String::new(),
-            Err(errors) => {
+            Err(error) => {
                 self.space = None;
                 self.contested.clear();
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                errors.join("; ")
+                error.to_string()
             }
         };
         if self.space.is_none() {
