@@ -1,13 +1,14 @@
 //! Which proxy leads to a server. Pure, apart from [`Environment::of_process`].
 
 use std::fmt;
+use std::io::{IsTerminal as _, stdin};
 
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use crate::no_proxy::{self, NoProxy};
 
-/// What the environment says about proxies.
+/// What the environment says about proxies, and whether somebody is there to answer a credential plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// For servers with `https`: the variable and its value.
@@ -16,6 +17,8 @@ pub struct Environment {
     http: Option<(&'static str, String)>,
     /// For which servers there is none.
     no_proxy: String,
+    /// Whether a credential plugin may read standard input: it is a terminal, and nothing else reads it.
+    pub(crate) has_input: bool,
 }
 
 /// Where a proxy comes from.
@@ -65,7 +68,14 @@ impl Environment {
     /// The environment of this process.
     #[must_use]
     pub fn of_process() -> Self {
-        Self::read(|name| std::env::var(name).ok())
+        let variables = Self::read(|name| std::env::var(name).ok());
+        Self { has_input: stdin().is_terminal(), ..variables }
+    }
+
+    /// The same for a process that reads its standard input itself.
+    #[must_use]
+    pub fn without_input(self) -> Self {
+        Self { has_input: false, ..self }
     }
 
     /// An environment with these variables. The name in capitals wins; an empty variable is none.
@@ -80,6 +90,7 @@ impl Environment {
             https: first(["HTTPS_PROXY", "https_proxy"]),
             http: first(["HTTP_PROXY", "http_proxy"]),
             no_proxy: first(["NO_PROXY", "no_proxy"]).map(|(_, list)| list).unwrap_or_default(),
+            has_input: false,
         }
     }
 }

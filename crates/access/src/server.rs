@@ -2,7 +2,7 @@
 
 use kube::Config;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecConfig, ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, config::InClusterError};
 
 use crate::connections::{self, Connections, Patience};
@@ -14,6 +14,11 @@ pub enum ServerError {
     /// The kubeconfig does not say which server, or with which credentials.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// The credential plugin has to ask somebody, and nobody is there.
+    #[error(
+        "failed to use the credential plugin {0}: it reads standard input, which is not a terminal or is read by nephele"
+    )]
+    NoInput(String),
     /// The proxy is none.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -38,6 +43,9 @@ impl Server {
         environment: &Environment,
     ) -> Result<Self, ServerError> {
         let mut config = unproxied(kubeconfig, options).await?;
+        if let Some(plugin) = &mut config.auth_info.exec {
+            limit_input(plugin, environment.has_input)?;
+        }
         let of_kubeconfig = config.proxy_url.take().map(|url| url.to_string());
         let proxy = proxy_of(&config.cluster_url, of_kubeconfig.as_deref(), environment)?;
         config.proxy_url = proxy.as_ref().map(|proxy| proxy.url.clone());
@@ -75,6 +83,19 @@ impl Server {
     pub fn builder(&self) -> kube::Result<ClientBuilder<Connections>> {
         connections::builder(self, Patience::USUAL)
     }
+}
+
+/// Lets a credential plugin read standard input only where client-go does (`plugin/pkg/client/auth/exec/exec.go`,
+/// `isInteractive`). kube lets it read whatever standard input is, unless its mode is `Never`.
+fn limit_input(plugin: &mut ExecConfig, has_input: bool) -> Result<(), ServerError> {
+    if has_input {
+        return Ok(());
+    }
+    if plugin.interactive_mode == Some(ExecInteractiveMode::Always) {
+        return Err(ServerError::NoInput(plugin.command.clone().unwrap_or_default()));
+    }
+    plugin.interactive_mode = Some(ExecInteractiveMode::Never);
+    Ok(())
 }
 
 /// The configuration of a server on the loopback interface or in the network of this process: without a proxy, whatever

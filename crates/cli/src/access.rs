@@ -40,8 +40,12 @@ pub(crate) struct AccessArgs {
 }
 
 /// How to reach the cluster of a kubeconfig file.
-pub(crate) async fn of_file(file: &Path, options: &KubeConfigOptions) -> anyhow::Result<Server> {
-    let server = Server::of(read_file(file)?, options, &Environment::of_process()).await;
+pub(crate) async fn of_file(
+    file: &Path,
+    options: &KubeConfigOptions,
+    environment: &Environment,
+) -> anyhow::Result<Server> {
+    let server = Server::of(read_file(file)?, options, environment).await;
     server.with_context(|| format!("failed to use kubeconfig {}", file.display()))
 }
 
@@ -103,7 +107,7 @@ impl TargetArgs {
     async fn server(&self) -> anyhow::Result<Server> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         match &self.kubeconfig {
-            Some(file) => of_file(file, &options).await,
+            Some(file) => of_file(file, &options, &Environment::of_process()).await,
             None => usual(&options)
                 .await
                 .context("failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG"),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Context;
 use clap::{ArgAction, Args};
 use kube::config::KubeConfigOptions;
-use nephele_access::Server;
+use nephele_access::{Environment, Server};
 use nephele_manager::{Config, Manager, Options, RequestRate, Urgent, Verbosity, connect, go_bool};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +131,7 @@ pub(crate) async fn run(
 async fn management(file: Option<&PathBuf>) -> anyhow::Result<Server> {
     let options = KubeConfigOptions::default();
     match file {
-        Some(file) => access::of_file(file, &options).await,
+        Some(file) => access::of_file(file, &options, &Environment::of_process()).await,
         None => access::usual(&options).await.context("failed to find the management API"),
     }
 }

@@ -23,6 +23,7 @@ use anyhow::bail;
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
+use nephele_access::Environment;
 use nephele_kit::wall_clock;
 use nephele_manager::Options;
 use nephele_standin::{Plan, PlannedClusters};
@@ -120,7 +121,12 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let (management, webhooks) = match &args.attach {
-        Some(kubeconfig) => attach::connect(kubeconfig, folder, Timestamp::now()).await?,
+        Some(kubeconfig) => {
+            let environment = Environment::of_process();
+            // With --json, standard input is the life line.
+            let environment = if args.json { environment.without_input() } else { environment };
+            attach::connect(kubeconfig, &environment, folder, Timestamp::now()).await?
+        }
         None => {
             let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
             let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;

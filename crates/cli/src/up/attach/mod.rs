@@ -14,6 +14,7 @@ use kube::config::KubeConfigOptions;
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt as _};
+use nephele_access::Environment;
 use tokio::time::{Instant, sleep};
 
 use self::webhooks::LocalWebhooks;
@@ -31,11 +32,13 @@ const POLL: Duration = Duration::from_millis(100);
 /// installed; there are none for an API server that calls none.
 pub(super) async fn connect(
     file: &Path,
+    environment: &Environment,
     folder: &Folder,
     now: Timestamp,
 ) -> anyhow::Result<(ManagementApi, Option<LocalWebhooks>)> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
-    let found = access::of_file(&file, &KubeConfigOptions::default()).await.context("--attach")?;
+    let found =
+        access::of_file(&file, &KubeConfigOptions::default(), environment).await.context("--attach")?;
     let server = found.config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = found.client().context("failed to set up the client of the management API")?;
     let version = client.apiserver_version().await.with_context(|| {
