@@ -53,6 +53,8 @@ pub(super) enum Attack {
     TenantFaults,
     /// Many objects of our kinds.
     TenantObjects,
+    /// Machines that boot with bootstrap data of the largest size, hundreds of them.
+    TenantBoots,
     /// Conversions of as many values as fit, without credentials.
     OpenConversions,
     /// Admission reviews of as many values as fit, without credentials.
@@ -75,7 +77,7 @@ pub(super) enum Attack {
 
 impl Attack {
     /// The whole menu.
-    pub(super) const MENU: [Self; 23] = [
+    pub(super) const MENU: [Self; 24] = [
         Self::StalledBodies,
         Self::UnreadLists,
         Self::JsonPatches,
@@ -90,6 +92,7 @@ impl Attack {
         Self::TenantScenarios,
         Self::TenantFaults,
         Self::TenantObjects,
+        Self::TenantBoots,
         Self::OpenConversions,
         Self::OpenReviews,
         Self::OpenStalledReviews,
@@ -118,6 +121,7 @@ impl Attack {
             Self::TenantScenarios => "tenant: scenarios",
             Self::TenantFaults => "tenant: faults",
             Self::TenantObjects => "tenant: objects",
+            Self::TenantBoots => "tenant: bootstrap data",
             Self::OpenConversions => "open: conversions",
             Self::OpenReviews => "open: reviews",
             Self::OpenStalledReviews => "open: stalled reviews",
@@ -185,7 +189,8 @@ impl Attack {
             Self::Fills => fill_for_ever(server).await,
             Self::TenantScenarios => tenant::scenarios(&whole).await,
             Self::TenantFaults => tenant::faults(&whole).await,
-            Self::TenantObjects => tenant::objects(&whole).await,
+            Self::TenantObjects => tenant::unowned(&whole).await,
+            Self::TenantBoots => tenant::boots(&whole).await,
             Self::OpenConversions => {
                 let body = format!(
                     "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\

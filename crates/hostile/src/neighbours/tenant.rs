@@ -3,15 +3,20 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
 };
+use nephele_api::core::Machine;
+use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_testkit::objects;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::whole::{NAMESPACES, Whole};
+use super::whole::{NAMESPACES, Whole, cluster_in, create};
 
 /// Objects of one kind that a tenant changes all the time.
 const OBJECTS: usize = 50;
@@ -81,8 +86,64 @@ async fn changed(whole: &Whole, kind: &str, spec: impl Fn(usize) -> Value, chang
     }
 }
 
+/// Machines that boot at a time, with the same bootstrap data. Each machine reads them for itself.
+const BOOTS: usize = 300;
+/// The name of these machines begins with it, and the label tells them from the others.
+const BOOTING: &str = "hostile-boot";
+/// A Secret may have 1 MiB of data.
+const BOOTSTRAP_BYTES: usize = (1 << 20) - 64;
+
+/// Lets machines boot for ever, hundreds at a time, with bootstrap data of the largest size that are read in whole.
+pub(super) async fn boots(whole: &Whole) {
+    let namespace = NAMESPACES[0];
+    let mut data = "#cloud-config\nwrite_files: []\nx:\n".to_owned();
+    while data.len() < BOOTSTRAP_BYTES {
+        data.push_str("- [0,0,0,0,0,0,0,0]\n");
+    }
+    let secret = Secret {
+        metadata: ObjectMeta { name: Some(BOOTING.to_owned()), ..ObjectMeta::default() },
+        data: Some([("value".to_owned(), ByteString(data.into_bytes()))].into()),
+        ..Secret::default()
+    };
+    if let Err(error) = create(&whole.client, namespace, secret).await {
+        eprintln!("Secret: {error:#}");
+    }
+    for round in 0_u64.. {
+        for index in 0..BOOTS {
+            let booted = boot(whole, &format!("{BOOTING}-{round}-{index}")).await;
+            if let Err(error) = booted {
+                if round == 0 && index == 0 {
+                    eprintln!("Machine: {error:#}");
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        delete_booted(whole).await;
+    }
+}
+
+async fn boot(whole: &Whole, name: &str) -> anyhow::Result<()> {
+    let namespace = NAMESPACES[0];
+    let mut machine = objects::worker(&cluster_in(namespace), name);
+    objects::label(&mut machine, BOOTING, "");
+    if let Some(bootstrap) = &mut machine.spec.bootstrap {
+        bootstrap.data_secret_name = Some(BOOTING.to_owned());
+    }
+    let machine = create(&whole.client, namespace, machine).await?;
+    create(&whole.client, namespace, objects::in_memory_machine(&machine)).await.map(drop)
+}
+
+async fn delete_booted(whole: &Whole) {
+    let ours = ListParams::default().labels(BOOTING);
+    let machines: Api<Machine> = Api::namespaced(whole.client.clone(), NAMESPACES[0]);
+    let in_memory: Api<InMemoryMachine> = Api::namespaced(whole.client.clone(), NAMESPACES[0]);
+    let _ = in_memory.delete_collection(&DeleteParams::default(), &ours).await;
+    let _ = machines.delete_collection(&DeleteParams::default(), &ours).await;
+}
+
 /// Deletes what tenants have made, so that the next attack begins without it.
 pub(super) async fn clean_up(whole: &Whole) {
+    delete_booted(whole).await;
     for kind in ["Scenario", "Fault"] {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cloud.nephele.dev", "v1alpha1", kind));
         let api: Api<DynamicObject> = Api::namespaced_with(whole.client.clone(), NAMESPACES[0], &resource);
@@ -93,7 +154,7 @@ pub(super) async fn clean_up(whole: &Whole) {
 }
 
 /// Creates many objects that nothing belongs to.
-pub(super) async fn objects(whole: &Whole) {
+pub(super) async fn unowned(whole: &Whole) {
     let maps: Api<ConfigMap> = Api::namespaced(whole.client.clone(), NAMESPACES[0]);
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         "infrastructure.cluster.x-k8s.io",

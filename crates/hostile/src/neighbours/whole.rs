@@ -182,12 +182,17 @@ async fn answers(server: &Server, path: &str, codes: &[u16]) -> anyhow::Result<(
     tokio::time::timeout(START_MAX, asking).await.with_context(|| format!("{path} does not answer in time"))
 }
 
+/// The name of the cluster in a namespace.
+pub(super) fn cluster_in(namespace: &str) -> String {
+    format!("{namespace}-cluster")
+}
+
 /// Makes a namespace with a cluster that has one control plane machine. Returns how its administrator reaches it.
 async fn cluster(api: &ManagementApi, namespace: &str) -> anyhow::Result<Server> {
     let client = api.client();
     let object: Namespace = serde_json::from_value(json!({ "metadata": { "name": namespace } }))?;
     Api::all(client.clone()).create(&PostParams::default(), &object).await?;
-    let name = format!("{namespace}-cluster");
+    let name = cluster_in(namespace);
     let cluster = create(&client, namespace, objects::cluster(&name)).await?;
     create(&client, namespace, objects::in_memory_cluster(&cluster)).await?;
     let clusters: Api<InMemoryCluster> = Api::namespaced(client.clone(), namespace);
@@ -224,7 +229,7 @@ async fn cluster(api: &ManagementApi, namespace: &str) -> anyhow::Result<Server>
     Ok(server)
 }
 
-async fn create<K>(client: &Client, namespace: &str, mut object: K) -> anyhow::Result<K>
+pub(super) async fn create<K>(client: &Client, namespace: &str, mut object: K) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
