@@ -12,7 +12,6 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
     InMemoryMachineTemplate,
 };
-use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_cloud::FaultId;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
@@ -28,7 +27,6 @@ async fn create_all(api: &ManagementApi, name: &str) {
     api.create_shapeless::<Cluster>(name, &json!({ "paused": "maybe" })).await;
     api.create_shapeless::<Machine>(name, &json!({ "version": 1.36 })).await;
     api.create_shapeless::<MachinePool>(name, &json!({ "replicas": "many" })).await;
-    api.create_shapeless::<IPAddressClaim>(name, &json!({ "poolRef": "pool" })).await;
     api.create_shapeless::<InMemoryCluster>(name, &json!({ "controlPlaneEndpoint": "cloud:6443" })).await;
     api.create_shapeless::<InMemoryMachine>(name, &json!({ "behaviour": "slow" })).await;
     api.create_shapeless::<InMemoryMachinePool>(name, &json!({ "template": 1 })).await;
@@ -115,7 +113,6 @@ async fn an_object_that_cannot_be_read_says_so_once_and_hides_no_other() {
         event::<Cluster>(&world, name).await;
         event::<Machine>(&world, name).await;
         event::<MachinePool>(&world, name).await;
-        event::<IPAddressClaim>(&world, name).await;
     }
     drop(world.api.take_writes());
     tokio::time::sleep(Duration::from_secs(600)).await;

@@ -191,7 +191,12 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
         ("cluster.x-k8s.io", "MachineDeployment", "/status/updatedReplicas", json!(2)),
         ("cluster.x-k8s.io", "MachineSet", "/status/fullyLabeledReplicas", json!(2)),
         ("cluster.x-k8s.io", "Machine", "/status/nodeRef/kind", json!("Node")),
-        ("cluster.x-k8s.io", "MachinePool", "/status/infrastructureReady", json!(true)),
+        (
+            "cluster.x-k8s.io",
+            "MachinePool",
+            "/spec/template/spec/infrastructureRef/apiVersion",
+            json!("infrastructure.cluster.x-k8s.io/v1beta2"),
+        ),
         ("infrastructure.cluster.x-k8s.io", "InMemoryCluster", "/status/ready", json!(true)),
     ] {
         older_has(&management, group, kind, field, &wanted).await;
