@@ -18,6 +18,7 @@
 
 mod allowance;
 mod apply;
+mod conversion;
 mod depth;
 mod http;
 mod patch;
@@ -25,12 +26,14 @@ mod protobuf;
 mod registry;
 mod store;
 mod table;
+mod time;
 
+pub use conversion::Conversion;
 pub use http::{
     ApiServer, Authentication, PortForward, RequestInfo, RequestObserver, Settings, UserInfo, Version,
     percent_decode,
 };
-pub use registry::{Conversion, PrinterColumn, Registry, ResourceType};
+pub use registry::{PrinterColumn, Registry, ResourceType};
 #[cfg(debug_assertions)]
 pub use store::objects_parsed;
 pub use store::{

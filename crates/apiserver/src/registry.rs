@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
+use crate::conversion::Conversion;
 use crate::store::GroupResource;
 
 /// One served kind.
@@ -51,18 +52,6 @@ pub struct ResourceType {
     pub conversion: Option<Conversion>,
 }
 
-/// Converts an object, or a part of one that says its kind and version, to the version of an `apiVersion`. It stands for
-/// a conversion webhook, but runs in this process, and while the store is locked: it must be quick. Where it fails, the
-/// text says why.
-#[derive(Clone, Copy, Debug)]
-pub struct Conversion(pub fn(&Value, &str) -> Result<Value, String>);
-
-impl PartialEq for Conversion {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
-    }
-}
-
 /// A printer column of a CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrinterColumn {
@@ -101,9 +90,14 @@ impl ResourceType {
     /// When it cannot be converted.
     pub(crate) fn converted(&self, object: &Value, api_version: &str) -> Result<Value, String> {
         match self.conversion {
-            Some(Conversion(convert)) if object["apiVersion"] != api_version => convert(object, api_version),
-            _ => Ok(object.clone()),
+            Some(conversion) => conversion.to(object, api_version),
+            None => Ok(object.clone()),
         }
+    }
+
+    /// `apiVersion` under each of its versions.
+    pub(crate) fn api_versions(&self) -> Vec<String> {
+        self.versions.iter().map(|version| self.api_version(version)).collect()
     }
 
     /// `apiVersion` under one of its versions.

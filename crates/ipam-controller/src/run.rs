@@ -136,7 +136,8 @@ pub fn run(
             listed.push(told);
             let gate = services.readiness.gate("cache IPAddress");
             let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
-            let (api, services) = (Api::<Readable<IPAddress>>::all(client.clone()), services.clone());
+            let api = Api::<Readable<IPAddress>>::all(client.clone());
+            let services = services.clone();
             follows.push(when_woken(async move {
                 address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown)
                     .await;

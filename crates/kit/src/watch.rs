@@ -167,7 +167,8 @@ pub fn watched<K: Kind>(
     config: watcher::Config,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static {
     let services = services.clone();
-    let (mut known, mut listing) = (BTreeSet::new(), BTreeSet::new());
+    let mut known = BTreeSet::new();
+    let mut listing = BTreeSet::new();
     let events = watcher(api, config).default_backoff();
     events.filter_map(move |event| {
         let event = match event {

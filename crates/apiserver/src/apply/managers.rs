@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::field_set::{FieldSet, FieldsError};
-use crate::registry::ResourceType;
+use crate::time::time;
 
 /// How many managers may have updates; the oldest are joined (`DefaultMaxUpdateManagers`).
 const UPDATERS_MAX: usize = 10;
@@ -109,8 +109,7 @@ impl Managers {
     }
 
     /// Forgets managers of versions that are not served any more. Their fields cannot be compared.
-    pub(crate) fn retain_versions(&mut self, kind: &ResourceType) {
-        let served: Vec<_> = kind.versions.iter().map(|version| kind.api_version(version)).collect();
+    pub(crate) fn retain_versions(&mut self, served: &[String]) {
         self.0.retain(|_, managed| served.contains(&managed.api_version));
     }
 
@@ -214,7 +213,7 @@ fn write_entry(id: &ManagerId, managed: &Managed) -> Value {
         Operation::Apply => "Apply",
         Operation::Update => "Update",
     };
-    let time = managed.time.map(crate::store::time).unwrap_or_default();
+    let time = managed.time.map(time).unwrap_or_default();
     let mut entry = Map::new();
     for (field, text) in [
         ("manager", id.name.as_str()),

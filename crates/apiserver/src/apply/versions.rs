@@ -13,12 +13,14 @@ use super::path_element::PathElement;
 use super::schema::{KindSchema, Schema};
 use super::update::without_server_owned;
 use super::view::View;
-use crate::registry::ResourceType;
+use crate::conversion::Conversion;
 
 /// The versions of a kind, and an object in which managers own fields.
 pub(crate) struct Versions<'a> {
-    pub(crate) kind: &'a ResourceType,
-    /// The schemas by `apiVersion`.
+    pub(crate) kind: &'a str,
+    /// None if the versions differ by name only.
+    pub(crate) conversion: Option<Conversion>,
+    /// What each `apiVersion` may have.
     pub(crate) schemas: &'a BTreeMap<String, KindSchema>,
     /// The whole object before a write.
     pub(crate) live: &'a Value,
@@ -30,7 +32,7 @@ impl Versions<'_> {
     /// The managers with what they own in the version of the write.
     pub(crate) fn inward(&self, managers: &Managers) -> Managers {
         let mut inward = managers.clone();
-        if self.kind.conversion.is_none() {
+        if self.conversion.is_none() {
             return inward;
         }
         for managed in inward.0.values_mut().filter(|managed| managed.api_version != self.api_version) {
@@ -43,7 +45,7 @@ impl Versions<'_> {
     /// The managers after a write, each with the fields of its own version. Those from whom the write took nothing own
     /// what they owned.
     pub(crate) fn outward(&self, before: &Managers, inward: &Managers, mut after: Managers) -> Managers {
-        if self.kind.conversion.is_none() {
+        if self.conversion.is_none() {
             return after;
         }
         for (id, managed) in &mut after.0 {
@@ -75,18 +77,19 @@ impl Versions<'_> {
     /// The fields of one version in another one: those of the part of the object that has them. None when that cannot be
     /// converted.
     fn translated(&self, fields: &FieldSet, from: &str, to: &str) -> Option<FieldSet> {
-        let live = self.kind.converted(self.live, from).ok()?;
+        let conversion = self.conversion?;
+        let live = conversion.to(self.live, from).ok()?;
         let mut part = part(self.schema(from), &live, fields);
         let fields = part.as_object_mut()?;
         fields.insert("apiVersion".to_owned(), from.into());
-        fields.insert("kind".to_owned(), self.kind.kind.clone().into());
+        fields.insert("kind".to_owned(), self.kind.into());
         if let (Some(namespace), Some(metadata)) = (
             live.pointer("/metadata/namespace"),
             fields.entry("metadata").or_insert_with(|| Map::new().into()).as_object_mut(),
         ) {
             metadata.insert("namespace".to_owned(), namespace.clone());
         }
-        let converted = self.kind.converted(&part, to).ok()?;
+        let converted = conversion.to(&part, to).ok()?;
         Some(without_server_owned(&fields_of(self.schema(to), &converted)))
     }
 

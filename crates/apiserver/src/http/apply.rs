@@ -39,12 +39,18 @@ impl Write<'_> {
                 None => self.check_absent(&config)?,
             }
             let mut managers = Managers::of(current.as_ref().and_then(managed_fields));
-            managers.retain_versions(kind);
+            managers.retain_versions(&kind.api_versions());
             let mut live =
                 current.map_or_else(|| json!({}), |current| outward_value(kind, &self.info.version, current));
             let status = live.get("status").cloned();
             metadata_mut(&mut live).remove(MANAGED_FIELDS);
-            let versions = Versions { kind, schemas: &schemas, live: &live, api_version: &self.api_version };
+            let versions = Versions {
+                kind: &kind.kind,
+                conversion: kind.conversion,
+                schemas: &schemas,
+                live: &live,
+                api_version: &self.api_version,
+            };
             let of_version = versions.inward(&managers);
             let only = self.only(part, &live);
             let done = apply::apply(schema.root(), &only, of_version.clone(), application, self.now)?;

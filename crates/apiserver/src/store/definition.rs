@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 
 use super::error::{Fault, Faults};
 use super::object::{GroupResource, Key, Object};
-use super::{State, prepare, selectable, validate};
-use crate::registry::{Conversion, PrinterColumn, ResourceType};
+use super::{State, selectable, validate};
+use crate::conversion::Conversion;
+use crate::registry::{PrinterColumn, ResourceType};
+use crate::time::time;
 
 /// The collection of definitions.
 pub(super) static COLLECTION: LazyLock<GroupResource> =
@@ -149,7 +151,7 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
     }
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
-               "lastTransitionTime": prepare::time(now)})
+               "lastTransitionTime": time(now)})
     };
     let mut conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
     for (kind, reason, message) in [

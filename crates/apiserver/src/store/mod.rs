@@ -41,13 +41,14 @@ pub use object::objects_parsed;
 pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
-pub(crate) use prepare::{MANAGED_FIELDS, time};
+pub(crate) use prepare::MANAGED_FIELDS;
 pub use validate::is_label;
 pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
 use crate::allowance::Allowance;
-use crate::registry::{Conversion, Registry, ResourceType};
+use crate::conversion::Conversion;
+use crate::registry::{Registry, ResourceType};
 use collect::Check;
 use log::Log;
 use object::IndexKey;

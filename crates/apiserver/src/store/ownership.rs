@@ -46,7 +46,7 @@ impl Written<'_> {
             Ownership::Updated(_) if stored.is_none() && self.given.is_none() => None,
             Ownership::Updated(writer) => {
                 let mut managers = managers(stored, self.given.as_ref(), writer);
-                managers.retain_versions(self.kind);
+                managers.retain_versions(&self.kind.api_versions());
                 if managers.is_empty() {
                     return None;
                 }
@@ -71,11 +71,16 @@ impl Written<'_> {
             let schema = of_version(writer.api_version);
             return update(schema.root(), &before, self.next, managers, writer, self.now);
         }
-        let api_versions = self.kind.versions.iter().map(|version| self.kind.api_version(version));
+        let api_versions = self.kind.api_versions().into_iter();
         let schemas: BTreeMap<_, _> =
             api_versions.map(|api_version| (api_version.clone(), of_version(&api_version))).collect();
-        let versions =
-            Versions { kind: self.kind, schemas: &schemas, live: &before, api_version: writer.api_version };
+        let versions = Versions {
+            kind: &self.kind.kind,
+            conversion: self.kind.conversion,
+            schemas: &schemas,
+            live: &before,
+            api_version: writer.api_version,
+        };
         let [old, new] = [&before, self.next].map(|object| {
             // What cannot be converted is compared as it is stored.
             self.kind.converted(object, writer.api_version).unwrap_or_else(|_| object.clone())

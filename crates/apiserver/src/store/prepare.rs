@@ -1,6 +1,5 @@
 //! The fields that the server itself sets.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -13,11 +12,6 @@ const SERVER_OWNED: [&str; 6] =
 
 /// Who owns which fields, in the metadata.
 pub(crate) const MANAGED_FIELDS: &str = "managedFields";
-
-/// A time in RFC 3339 with seconds, as Kubernetes writes it.
-pub(crate) fn time(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
 
 /// A uid in the form of a version 4 UUID, derived from the identity of the object in the store's history.
 pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, version: u64) -> String {

@@ -13,6 +13,7 @@ use super::{State, Store, definition, prepare, validate};
 use crate::allowance::LARGE_BYTES;
 use crate::apply::Writer;
 use crate::registry::ResourceType;
+use crate::time::time;
 
 /// Which part of an object an update may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +304,7 @@ impl State {
         metadata.entry("uid").or_insert_with(|| {
             prepare::uid(seed, &key.resource.resource, &key.namespace, &key.name, version).into()
         });
-        metadata.entry("creationTimestamp").or_insert_with(|| prepare::time(now).into());
+        metadata.entry("creationTimestamp").or_insert_with(|| time(now).into());
         if kind.generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
@@ -487,7 +488,7 @@ impl State {
             let metadata = metadata_mut(value);
             let mut changed = false;
             if !metadata.contains_key("deletionTimestamp") {
-                metadata.insert("deletionTimestamp".to_owned(), prepare::time(now).into());
+                metadata.insert("deletionTimestamp".to_owned(), time(now).into());
                 metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
                 changed = true;
             }

@@ -12,7 +12,9 @@ pub(super) fn seconds(text: &str) -> Option<i32> {
 /// Seconds as Go writes them, such as `1h0m5s`. None for what [`seconds`] does not make.
 pub(super) fn text(seconds: i64) -> Option<String> {
     i32::try_from(seconds).ok().filter(|seconds| *seconds >= 0)?;
-    let (hours, minutes, rest) = (seconds / HOUR, seconds % HOUR / MINUTE, seconds % MINUTE);
+    let hours = seconds / HOUR;
+    let minutes = seconds % HOUR / MINUTE;
+    let rest = seconds % MINUTE;
     Some(match (hours, minutes) {
         (0, 0) => format!("{rest}s"),
         (0, _) => format!("{minutes}m{rest}s"),

@@ -23,7 +23,8 @@ impl Former {
 
 /// Adds what follows and is missing to a status of `v1beta2`.
 pub(super) fn add(former: &Former, status: &mut Map<String, Value>) {
-    let (conditions, counts) = (conditions(former, status), counts(former, status));
+    let conditions = conditions(former, status);
+    let counts = counts(former, status);
     if former.ready && !counts.is_empty() {
         let ready =
             deprecated(status).and_then(|kept| kept.get("readyReplicas")).or(status.get("readyReplicas"));
@@ -53,7 +54,8 @@ pub(super) fn add(former: &Former, status: &mut Map<String, Value>) {
 
 /// Removes what follows from a status of `v1beta2`.
 pub(super) fn forget(former: &Former, status: &mut Map<String, Value>) {
-    let (conditions, counts) = (conditions(former, status), counts(former, status));
+    let conditions = conditions(former, status);
+    let counts = counts(former, status);
     if former.ready {
         status.remove("ready");
     }
