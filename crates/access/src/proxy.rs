@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::no_proxy::{self, NoProxy};
 
-/// What the environment says about proxies, and whether somebody is there to answer a credential plugin.
+/// What the environment says about proxies, and whether a credential plugin may ask at a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// For servers with `https`: the variable and its value.

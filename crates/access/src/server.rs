@@ -14,7 +14,7 @@ pub enum ServerError {
     /// The kubeconfig does not say which server, or with which credentials.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The credential plugin has to ask somebody, and nobody is there.
+    /// The credential plugin reads standard input, and has no terminal there.
     #[error(
         "failed to use the credential plugin {0}: it reads standard input, which is not a terminal or is read by nephele"
     )]
