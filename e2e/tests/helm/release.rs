@@ -47,9 +47,15 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     assert_eq!(volume.claim().await?, format!("{NAMESPACE}/nephele-state Bound"));
     let pod = Pod::other_than(&management, "").await?;
     Pod::is_restricted()?;
-    // The lease is created once, so only this pod asks for that.
+    // The lease is created once, so only this pod asks for that. The manager counts a request when it has the answer, and the
+    // lease is there before.
     pod.leads(&management).await?;
-    let mut asked = permissions::asked(&pod.metrics().await?)?;
+    let mut asked = until("the creation of the lease to be counted", LIMIT, async || {
+        let asked = permissions::asked(&pod.metrics().await?)?;
+        let created = ["create", "coordination.k8s.io", "leases"].map(str::to_owned).into();
+        Ok(if asked.contains(&created) { Look::Done(asked) } else { Look::NotYet(format!("{asked:?}")) })
+    })
+    .await?;
 
     let pod = missing_rule_is_told(&management, pod).await?;
     let scope = Scope::on(management.clone(), "helm").await?;
