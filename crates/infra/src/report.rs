@@ -134,8 +134,12 @@ impl<Status: Conditions> Report<Status> {
 
 /// Why an object of `kind` rests, and keeps what it has: it is paused, or it cannot be read. What cannot be read can be deleted.
 pub(crate) fn why_rests(kind: &str, metadata: &ObjectMeta, is_cluster_paused: bool) -> Option<String> {
-    let mistake = unreadable(metadata).filter(|_| metadata.deletion_timestamp.is_none());
-    paused_message(kind, metadata, is_cluster_paused).or_else(|| mistake.map(str::to_owned))
+    paused_message(kind, metadata, is_cluster_paused).or_else(|| why_unreadable(metadata))
+}
+
+/// Why an object cannot be read, unless it is being deleted.
+pub(crate) fn why_unreadable(metadata: &ObjectMeta) -> Option<String> {
+    unreadable(metadata).filter(|_| metadata.deletion_timestamp.is_none()).map(str::to_owned)
 }
 
 /// The status of an object that rests, because it is paused or cannot be read: only one condition changes. Pure.

@@ -9,13 +9,13 @@ use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_cloud::{ClusterId, ClusterObservation, ClusterSpec, Endpoint};
-use nephele_kit::{is_externally_managed, paused_message, unreadable};
+use nephele_kit::{is_externally_managed, paused_message};
 
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
 use crate::offer::{Location, Offer, cloud_name};
-use crate::report::why_rests;
+use crate::report::{why_rests, why_unreadable};
 use crate::secret::AuthoritySecret;
 
 /// The result of the checks.
@@ -83,9 +83,8 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         return Validated::ExternallyManaged { id, wanted: wanted.filter(published).map(Box::new) };
     }
     let Some(id) = id.filter(|_| owned || object.metadata.deletion_timestamp.is_some()) else {
-        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
-        return match mistake {
-            Some(message) => Validated::Paused { message: message.to_owned(), provisioned: None },
+        return match why_unreadable(&object.metadata) {
+            Some(message) => Validated::Paused { message, provisioned: None },
             None => Validated::WithoutOwner,
         };
     };

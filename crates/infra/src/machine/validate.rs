@@ -16,12 +16,12 @@ use nephele_cloud::{
     Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market,
     Role, Software, Stage, StartUp,
 };
-use nephele_kit::{is_externally_managed, unreadable};
+use nephele_kit::is_externally_managed;
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};
 use crate::claims::{self, Claim};
-use crate::report::why_rests;
+use crate::report::{why_rests, why_unreadable};
 
 /// The result of the checks.
 #[derive(Debug, PartialEq)]
@@ -110,9 +110,8 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
     }
     let id = fetched.id.take().map(|cluster| MachineId { cluster, name: object.name_any() });
     if !fetched.owned {
-        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
-        return match mistake {
-            Some(message) => Validated::Paused { message: message.to_owned(), begun: None },
+        return match why_unreadable(&object.metadata) {
+            Some(message) => Validated::Paused { message, begun: None },
             None => Validated::WithoutOwner(id),
         };
     }

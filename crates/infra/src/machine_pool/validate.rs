@@ -3,13 +3,13 @@
 use kube::ResourceExt as _;
 use nephele_api::core::MachinePool;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
-use nephele_kit::{is_externally_managed, unreadable};
+use nephele_kit::is_externally_managed;
 use serde::Serialize;
 
 use super::fetch::Fetched;
 use super::members::Member;
 use super::names::digest;
-use crate::report::why_rests;
+use crate::report::{why_rests, why_unreadable};
 
 /// The result of the checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,9 +76,7 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
         return (Validated::ExternallyManaged, members);
     }
     if !owned {
-        let mistake = unreadable(&object.metadata).filter(|_| object.metadata.deletion_timestamp.is_none());
-        let validated =
-            mistake.map_or(Validated::WithoutOwner, |message| Validated::Paused(message.to_owned()));
+        let validated = why_unreadable(&object.metadata).map_or(Validated::WithoutOwner, Validated::Paused);
         return (validated, members);
     }
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
