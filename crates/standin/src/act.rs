@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -21,6 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::cache::{Caches, Written};
 use crate::certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair};
 use crate::decide::Action;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE, TEMPLATE_HASH_LABEL};
@@ -57,12 +59,15 @@ impl ActError {
 /// The clients and the state for actions.
 pub(crate) struct Actor<'a> {
     pub(crate) client: &'a Client,
+    pub(crate) caches: &'a Caches,
     /// The client of the workload cluster, if it was read.
     pub(crate) workload: Option<&'a Client>,
     pub(crate) plan: &'a ClusterPlan,
     pub(crate) key_pairs: &'a KeyPairs,
     pub(crate) observed: &'a Observed,
     pub(crate) now: Timestamp,
+    /// Whether a write has changed something that the next decision has to see.
+    pub(crate) wrote: AtomicBool,
 }
 
 impl Actor<'_> {
@@ -152,33 +157,44 @@ impl Actor<'_> {
         Api::namespaced(self.client.clone(), &self.observed.namespace())
     }
 
+    fn note<K: Written>(&self, written: Option<K>) {
+        if written.is_some_and(|written| written.note(self.caches)) {
+            self.wrote.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Creates an object, unless it exists already.
     pub(crate) async fn create<K>(&self, object: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + Serialize + DeserializeOwned,
+        K: Written + Clone + Debug + Serialize + DeserializeOwned,
     {
-        create(&self.api(), object).await
+        self.note(create(&self.api(), object).await?);
+        Ok(())
     }
 
     pub(crate) async fn patch<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Kind + PartialEq,
+        K: Kind + Written + PartialEq,
     {
         // A merge patch replaces lists, such as owner references, as a whole.
         let patched = patch::object(&self.api(), old, new, Precondition::ResourceVersion).await;
-        patched.map(drop).map_err(ActError::Patch)
+        self.note(patched.map_err(ActError::Patch)?);
+        Ok(())
     }
 
     pub(crate) async fn report<K>(&self, old: &K, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Kind + HasStatus<Status: Serialize + PartialEq>,
+        K: Kind + Written + HasStatus<Status: Serialize + PartialEq>,
     {
-        patch::status(&self.api(), old, new, Precondition::None).await.map(drop).map_err(ActError::Patch)
+        let patched = patch::status(&self.api(), old, new, Precondition::None).await;
+        self.note(patched.map_err(ActError::Patch)?);
+        Ok(())
     }
 
+    /// Deletes an object. The watch brings what has become of it.
     pub(crate) async fn delete<K>(&self, object: Option<&K>) -> Result<(), ActError>
     where
         K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -187,6 +203,7 @@ impl Actor<'_> {
         patch::delete(&self.api(), object).await.map(drop).map_err(ActError::Patch)
     }
 
+    /// Removes a finalizer. The watch brings what has become of the object.
     pub(crate) async fn release<K>(&self, object: Option<&K>, finalizer: &str) -> Result<(), ActError>
     where
         K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -241,7 +258,9 @@ impl Actor<'_> {
         let mut new = old.clone();
         change(&mut new);
         // Several changes of one Machine may follow from one observation; none of them changes a list.
-        patch::object(&self.api(), old, &new, Precondition::None).await.map(drop).map_err(ActError::Patch)
+        let patched = patch::object(&self.api(), old, &new, Precondition::None).await;
+        self.note(patched.map_err(ActError::Patch)?);
+        Ok(())
     }
 
     pub(crate) fn metadata(&self, name: &str, owners: Vec<OwnerReference>) -> ObjectMeta {
@@ -337,14 +356,14 @@ impl Actor<'_> {
     }
 }
 
-/// Creates an object, unless it exists already.
-pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> Result<(), ActError>
+/// Creates an object. None if it exists already.
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, ActError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
     match api.create(&PostParams::default(), object).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Ok(created) => Ok(Some(created)),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
         Err(error) => Err(ActError::Create(format!("{} {}", K::kind(&()), object.name_any()), error)),
     }
 }

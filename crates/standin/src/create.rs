@@ -44,7 +44,7 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         },
         status: None,
     };
-    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await.map(drop)
 }
 
 /// The reference to the control plane of a cluster.

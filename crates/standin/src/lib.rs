@@ -2,9 +2,10 @@
 //! for tests that need no Kubernetes.
 //!
 //! ```text
-//!  management API ──watch──▶ observe ▶ decide ▶ act ──▶ management API
-//!                              ▲          (pure)  │
-//!                              └─ workload API ◀──┘  through the cluster's own kubeconfig and endpoint
+//!  management API ──watch──▶ caches ▶ observe ▶ decide ▶ act ──▶ management API
+//!                              ▲        ▲        (pure)   │
+//!                              └────────┼─────────────────┤  what it wrote
+//!                                       └─ workload API ◀─┘  through the cluster's own kubeconfig and endpoint
 //! ```
 //!
 //! It implements Cluster API's side of the contract: it adds owner references to the provider's objects, creates
@@ -20,6 +21,7 @@
 //! `core/reconcilers` and `controlplane/kubeadm` of cluster-api.
 
 mod act;
+mod cache;
 mod certificates;
 mod conversion;
 mod create;
@@ -34,6 +36,7 @@ mod pool;
 mod run;
 mod surroundings;
 mod topology;
+mod watches;
 mod workload;
 
 pub use conversion::convert;

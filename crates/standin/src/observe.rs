@@ -1,20 +1,15 @@
-//! Reads everything that a decision about a cluster needs. Missing objects are `None`.
+//! What a decision about a cluster needs. Missing objects are `None`.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::ResourceExt as _;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::labels;
-use nephele_api::names::is_dns_subdomain;
-use nephele_kit::{Kind, Readable};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::cache::{Caches, Key, Played};
 use crate::kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet};
 use crate::names;
 
@@ -83,98 +78,38 @@ impl Observed {
     }
 }
 
-fn cluster_class() -> ApiResource {
-    let kind = GroupVersionKind::gvk(nephele_api::core::GROUP, "v1beta2", "ClusterClass");
-    ApiResource::from_gvk_with_plural(&kind, "clusterclasses")
-}
-
-/// The namespace and name of the ClusterClass that a topology names, if an object can have them: both become parts of a
-/// path.
-fn class_of(topology: &Value, namespace: &str) -> Option<(String, String)> {
+/// The namespace and name of the ClusterClass that a topology names, if an object can have them.
+pub(crate) fn class_of(topology: &Value, namespace: &str) -> Option<Key> {
     let text = |pointer: &str| topology.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let name = text("/classRef/name").or_else(|| text("/class"))?;
     let given = text("/classRef/namespace").or_else(|| text("/classNamespace"));
     let namespace = given.unwrap_or_else(|| namespace.to_owned());
-    (is_dns_subdomain(&name) && is_dns_subdomain(&namespace)).then_some((namespace, name))
+    Some(Key { namespace, name })
 }
 
-/// Lists objects of a kind. One that cannot be read is left out: its definition takes any field, and a user's mistake must
-/// not hide the others.
-async fn readable<K>(client: &Client, namespace: &str, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
-{
-    let resource = ApiResource::erase::<K>(&());
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
-    let read = |object| serde_json::to_value(object).and_then(serde_json::from_value).ok();
-    Ok(api.list(parameters).await?.into_iter().filter_map(read).collect())
-}
-
-/// Lists objects of a kind that others make sense of, too: what of one cannot be read counts as absent, as for them.
-async fn listed<K>(client: &Client, namespace: &str, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
-where
-    K: Kind + Resource<Scope = NamespaceResourceScope>,
-{
-    let api = Api::<Readable<K>>::namespaced(client.clone(), namespace);
-    Ok(api.list(parameters).await?.into_iter().map(Readable::into_object).collect())
-}
-
-/// Reads the management API, but not the workload cluster: the objects that are read here decide whether it is read.
-pub(crate) async fn observe(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    has_pool: bool,
-) -> Result<Observed, kube::Error> {
-    let of_cluster = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
-    // Read the current Cluster: the event that triggered this round may be older than our own last write.
-    let resource = ApiResource::erase::<Cluster>(&());
-    let clusters = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
-    let Some(object) = clusters.get_opt(name).await? else { return Ok(Observed::default()) };
-    let topology = object.data.pointer("/spec/topology").filter(|topology| !topology.is_null()).cloned();
-    let cluster: Cluster =
-        serde_json::to_value(object).and_then(serde_json::from_value).map_err(kube::Error::SerdeError)?;
-    let class = match topology.as_ref().and_then(|topology| class_of(topology, namespace)) {
-        Some((namespace, name)) => {
-            let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &cluster_class());
-            api.get_opt(&name).await?.map(|class| class.data)
-        }
-        None => None,
-    };
-    let infrastructure = match &cluster.spec.infrastructure_ref {
-        Some(reference) => Api::namespaced(client.clone(), namespace).get_opt(&reference.name).await?,
-        None => None,
-    };
-    let secrets: Vec<Secret> = listed(client, namespace, &of_cluster).await?;
-    let control_planes = readable(client, namespace, &of_cluster).await?;
-    let deployments = readable(client, namespace, &of_cluster).await?;
-    let sets = readable(client, namespace, &of_cluster).await?;
-    let mut health_checks: Vec<MachineHealthCheck> =
-        readable(client, namespace, &ListParams::default()).await?;
-    health_checks.retain(|check| check.spec.cluster_name == name);
-    let machines = listed(client, namespace, &of_cluster).await?;
-    let infrastructure_machines = listed(client, namespace, &of_cluster).await?;
-    let (mut pool, mut infrastructure_pool) = (None, None);
-    if has_pool {
-        let name = names::pool(name);
-        pool = Api::namespaced(client.clone(), namespace).get_opt(&name).await?;
-        infrastructure_pool = Api::namespaced(client.clone(), namespace).get_opt(&name).await?;
-    }
-    Ok(Observed {
-        cluster,
-        topology,
-        class,
-        infrastructure,
-        secrets: secrets.into_iter().map(|secret| (secret.name_any(), secret)).collect(),
-        control_plane: control_planes.into_iter().next(),
-        deployments,
-        sets,
-        health_checks,
-        machines,
-        infrastructure_machines,
-        pool,
-        infrastructure_pool,
+/// Reads the objects of a cluster, but not the workload cluster: these objects decide whether it is read.
+pub(crate) fn observe(caches: &Caches, key: &Key, has_pool: bool) -> Observed {
+    let Some(Played { cluster, topology }) = caches.clusters.get(key) else { return Observed::default() };
+    let class = topology.as_ref().and_then(|topology| class_of(topology, &key.namespace));
+    let infrastructure = cluster.spec.infrastructure_ref.as_ref();
+    let infrastructure = infrastructure.map(|reference| Key::new(&key.namespace, &reference.name));
+    let secrets = caches.secrets.of_cluster(key).into_iter();
+    let pool = has_pool.then(|| Key::new(&key.namespace, &names::pool(&key.name)));
+    Observed {
+        class: class.and_then(|class| caches.classes.get(&class)),
+        infrastructure: infrastructure.and_then(|key| caches.infrastructure.get(&key)),
+        secrets: secrets.map(|secret| (secret.name_any(), secret)).collect(),
+        control_plane: caches.control_planes.of_cluster(key).into_iter().next(),
+        deployments: caches.deployments.of_cluster(key),
+        sets: caches.sets.of_cluster(key),
+        health_checks: caches.health_checks.of_cluster(key),
+        machines: caches.machines.of_cluster(key),
+        infrastructure_machines: caches.infrastructure_machines.of_cluster(key),
+        pool: pool.as_ref().and_then(|key| caches.pools.get(key)),
+        infrastructure_pool: pool.as_ref().and_then(|key| caches.infrastructure_pools.get(key)),
         workload: None,
         probe: Probe::default(),
-    })
+        cluster,
+        topology,
+    }
 }

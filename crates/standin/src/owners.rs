@@ -7,6 +7,7 @@ use nephele_kit::Kind;
 use serde::Serialize;
 
 use crate::act::{ActError, Actor};
+use crate::cache::Written;
 use crate::decide::OwnerAction;
 use crate::names::{CONTROL_PLANE_FINALIZER, DEPLOYMENT_FINALIZER, SET_FINALIZER};
 
@@ -52,7 +53,7 @@ impl Actor<'_> {
     async fn change<K>(&self, old: Option<&K>, new: &K) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Kind + PartialEq,
+        K: Kind + Written + PartialEq,
     {
         let Some(old) = old else { return Ok(()) };
         self.patch(old, new).await
@@ -62,7 +63,7 @@ impl Actor<'_> {
     async fn report_on<K>(&self, old: Option<&K>, status: K::Status) -> Result<(), ActError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Kind + HasStatus<Status: Serialize + PartialEq>,
+        K: Kind + Written + HasStatus<Status: Serialize + PartialEq>,
     {
         let Some(old) = old else { return Ok(()) };
         let mut new = old.clone();

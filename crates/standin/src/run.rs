@@ -1,32 +1,28 @@
 //! The reconcile loop: at most one round per cluster at a time, triggered by changes in the management API.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures::{StreamExt as _, future::BoxFuture};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, future::pending};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::labels;
-use nephele_kit::{Clock, Readable};
+use kube::{Client, ResourceExt as _};
+use nephele_kit::Clock;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{ActError, Actor};
+use crate::cache::{Caches, Key};
 use crate::create::create;
 use crate::decide::{asks_workload, decide, refused};
-use crate::kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet};
 use crate::observe::{Observed, Probe, observe};
 use crate::plan::{ClusterPlan, Plan, PlannedClusters, Wanted};
 use crate::surroundings::{KeyPairs, Surroundings};
 use crate::topology;
+use crate::watches::{self, Scheduled};
 use crate::workload::{self, Clients};
 
 /// The time until a failed round is tried again.
@@ -48,14 +44,13 @@ pub enum Error {
 
 #[derive(Debug, Error)]
 enum RoundError {
-    #[error("failed to read the management API")]
-    Observe(#[source] kube::Error),
     #[error("failed to act")]
     Act(#[source] ActError),
 }
 
 struct Context {
     client: Client,
+    caches: Arc<Caches>,
     clusters: PlannedClusters,
     clock: Clock,
     poll: Duration,
@@ -120,11 +115,13 @@ pub fn play(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let everything = watcher::Config::default;
         let Surroundings { clock, poll, probe, connect, key_pairs } = surroundings;
         let planned = clusters.changes();
+        let caches = Arc::new(Caches::default());
+        let (scheduled, triggers) = watches::open(&client, &caches);
         let context = Arc::new(Context {
-            client: client.clone(),
+            client,
+            caches,
             clusters,
             clock,
             poll,
@@ -132,28 +129,10 @@ pub fn play(
             key_pairs,
             clients: Clients::new(connect),
         });
-        let playing = Controller::new(Api::<Played>::all(client.clone()), everything())
+        let playing = Controller::for_shared_stream(pending().into_stream(), scheduled)
             .reconcile_all_on(planned)
+            .reconcile_on(triggers)
             .with_config(Config::default().concurrency(CONCURRENCY))
-            .watches(Api::<Readable<Machine>>::all(client.clone()), everything(), |machine| {
-                of_cluster(&machine)
-            })
-            .watches(Api::<Readable<InMemoryMachine>>::all(client.clone()), everything(), |machine| {
-                of_cluster(&machine)
-            })
-            .watches(Api::<Readable<MachinePool>>::all(client.clone()), everything(), |pool| {
-                of_cluster(&pool)
-            })
-            .watches(Api::<Readable<InMemoryMachinePool>>::all(client.clone()), everything(), |pool| {
-                of_cluster(&pool)
-            })
-            .watches(Api::<Readable<InMemoryCluster>>::all(client.clone()), everything(), |cluster| {
-                of_cluster(&cluster)
-            });
-        let playing = watching::<KubeadmControlPlane>(playing, &client, of_cluster);
-        let playing = watching::<MachineDeployment>(playing, &client, of_cluster);
-        let playing = watching::<MachineSet>(playing, &client, of_cluster);
-        let playing = watching::<MachineHealthCheck>(playing, &client, checked_cluster)
             .run(round, |_, _, _| Requeue::requeue(RETRY), context)
             .for_each(|result| {
                 if let Err(error) = result {
@@ -166,39 +145,17 @@ pub fn play(
     })
 }
 
-/// A Cluster that is played. One that cannot be read must not end the play of the others.
-type Played = Readable<Cluster>;
-
-/// Watches a kind whose objects a user may have written so that they cannot be read.
-fn watching<K: Resource<DynamicType = ()>>(
-    controller: Controller<Played>,
-    client: &Client,
-    cluster: fn(&DynamicObject) -> Option<ObjectRef<Played>>,
-) -> Controller<Played> {
-    let resource = ApiResource::erase::<K>(&());
-    let api = Api::all_with(client.clone(), &resource);
-    controller.watches_with(api, resource, watcher::Config::default(), move |object| cluster(&object))
-}
-
-/// The Cluster whose Machines a MachineHealthCheck checks. Its label is missing at first.
-fn checked_cluster(check: &DynamicObject) -> Option<ObjectRef<Played>> {
-    let name = check.data.pointer("/spec/clusterName")?.as_str()?;
-    Some(ObjectRef::new(name).within(check.metadata.namespace.as_deref()?))
-}
-
-fn of_cluster<K: Resource>(object: &K) -> Option<ObjectRef<Played>> {
-    let name = labels::value(object.meta(), labels::CLUSTER_NAME)?;
-    Some(ObjectRef::new(name).within(object.meta().namespace.as_deref()?))
-}
-
-/// Observes, decides, acts. Each write triggers the next round.
-async fn round(cluster: Arc<Played>, context: Arc<Context>) -> Result<Requeue, RoundError> {
-    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let planned = context.clusters.get(&namespace, &name);
+/// Observes, decides, acts. What a round writes is observed in the next one, at once.
+async fn round(cluster: Arc<Scheduled>, context: Arc<Context>) -> Result<Requeue, RoundError> {
+    if !context.caches.are_listed() {
+        // The last list triggers a round of each Cluster.
+        return Ok(Requeue::await_change());
+    }
+    let key = Key { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+    let planned = context.clusters.get(&key.namespace, &key.name);
     // A topology may have had a MachinePool before, which then has to go.
     let has_pool = planned.as_ref().is_none_or(|plan| plan.pool.is_some());
-    let observed =
-        observe(&context.client, &namespace, &name, has_pool).await.map_err(RoundError::Observe)?;
+    let observed = observe(&context.caches, &key, has_pool);
     let topology = observed.topology.as_ref();
     let wanted = match (planned, topology) {
         (Some(plan), _) => Wanted::Plan(plan),
@@ -245,12 +202,14 @@ impl Round<'_> {
         let nothing = ClusterPlan::new(&name, "", 0, 0);
         let actor = Actor {
             client: &self.context.client,
+            caches: &self.context.caches,
             workload: self.workload.as_ref(),
             // Without a plan, nothing is created.
             plan: self.wanted.plan().unwrap_or(&nothing),
             key_pairs: &self.context.key_pairs,
             observed: &self.observed,
             now,
+            wrote: AtomicBool::new(false),
         };
         for action in decision.actions {
             tracing::debug!(cluster = name, ?action, "Acting");
@@ -263,6 +222,9 @@ impl Round<'_> {
         }
         if is_deleting && let Some(kubeconfig) = &kubeconfig {
             self.context.clients.forget(kubeconfig).await;
+        }
+        if actor.wrote.into_inner() {
+            return Ok(Requeue::requeue(Duration::ZERO));
         }
         Ok(match decision.polls {
             true => Requeue::requeue(self.context.poll),
