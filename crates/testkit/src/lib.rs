@@ -19,4 +19,4 @@ pub mod objects;
 
 pub use damage::{Damage, Owners};
 pub use hostile_names::{CUT, hostile_texts, texts_of, with_text};
-pub use management::{Clock, ManagementApi, Write};
+pub use management::{Clock, Definitions, ManagementApi, Write, definitions, take_definitions};

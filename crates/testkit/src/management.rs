@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     fmt::Debug,
-    sync::{Arc, LazyLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -30,18 +30,28 @@ use crate::objects::NAMESPACE;
 /// How long [`ManagementApi::eventually`] waits: long enough for a busy computer, short enough for a person.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Definitions by name.
+pub type Definitions = Vec<(String, Value)>;
+
+static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
+
 /// The CRDs by name. A debug build needs longer to derive them from their types than most tests take.
-static DEFINITIONS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
-    let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
-    [nephele_api::crds(), core, nephele_api::ipam::loose_crds()]
-        .into_iter()
-        .flatten()
-        .map(|definition| {
+pub fn definitions() -> &'static Definitions {
+    DEFINITIONS.get_or_init(|| {
+        let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
+        let all = [nephele_api::crds(), core, nephele_api::ipam::loose_crds()].into_iter().flatten();
+        all.map(|definition| {
             let value = serde_json::to_value(&definition).expect("a definition is JSON");
             (definition.name_any(), value)
         })
         .collect()
-});
+    })
+}
+
+/// Takes the CRDs that another process of this program has derived. No effect if this process has derived them itself.
+pub fn take_definitions(derived: Definitions) {
+    drop(DEFINITIONS.set(derived));
+}
 
 /// Resources of the core group that tests use.
 const CORE: [&str; 8] =
@@ -112,7 +122,7 @@ impl ManagementApi {
         let store = Store::new(options);
         let now = clock();
         store.create_default_namespaces(now);
-        for (name, definition) in &*DEFINITIONS {
+        for (name, definition) in definitions() {
             let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", name);
             store.create(now, &key, definition.clone()).expect("the definition is taken");
         }
@@ -384,7 +394,7 @@ fn is_known(server: &ApiServer, group: &str, resource: &str) -> bool {
     let name = format!("{resource}.{group}");
     let definition = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", &name);
     is_of_kubernetes
-        || DEFINITIONS.iter().any(|(defined, _)| *defined == name)
+        || definitions().iter().any(|(defined, _)| *defined == name)
         || server.store().get(&definition).is_some()
 }
 

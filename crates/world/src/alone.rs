@@ -3,14 +3,23 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::thread;
 
 use anyhow::Context as _;
 use nephele_world::story::{Story, tell};
-use nephele_world::{Scenario, Summary, Violation, restarts, rewind, run};
+use nephele_world::{Prepared, Scenario, Summary, Violation, restarts, rewind, run};
 
 /// The argument for a process that reads a scenario, runs it and writes the result.
 pub(crate) const ARGUMENT: &str = "--alone";
+
+/// What all worlds share, as text. Its keys are the same each time.
+static PREPARED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    nephele_seeded_process::seed(0);
+    // A new thread has not drawn any random numbers yet.
+    let prepared = thread::spawn(Prepared::of_this_process).join().expect("it can be made");
+    serde_json::to_vec(&prepared).expect("it is JSON")
+});
 
 /// The result of a world.
 type Outcome = Result<Summary, Violation>;
@@ -29,7 +38,11 @@ fn ask(scenario: &Scenario) -> anyhow::Result<Outcome> {
     command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = command.spawn().context("failed to start a process for the world")?;
     let mut input = process.stdin.take().context("the process has no input")?;
-    input.write_all(&serde_json::to_vec(scenario)?).context("the process does not read its scenario")?;
+    let scenario = serde_json::to_vec(scenario)?;
+    let parts = [scenario.as_slice(), b"\n", PREPARED.as_slice()];
+    for part in parts {
+        input.write_all(part).context("the process does not read its scenario")?;
+    }
     drop(input);
     let output = process.wait_with_output().context("the process cannot be waited for")?;
     serde_json::from_slice(&output.stdout)
@@ -88,11 +101,13 @@ impl Deed {
     }
 }
 
-/// Reads a scenario, runs it and writes the result, in the other process.
+/// Reads a scenario and what all worlds share, runs it and writes the result, in the other process.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("failed to read a scenario")?;
-    let scenario: Scenario = serde_json::from_str(&text).context("failed to read a scenario")?;
+    let (scenario, prepared) = text.split_once('\n').context("nothing follows the scenario")?;
+    let scenario: Scenario = serde_json::from_str(scenario).context("failed to read a scenario")?;
+    serde_json::from_str::<Prepared>(prepared).context("failed to read what worlds share")?.take();
     nephele_seeded_process::seed(scenario.seed);
     // A new thread has not drawn any random numbers yet.
     let outcome = thread::spawn(move || run(&scenario)).join();

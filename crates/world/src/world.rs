@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -24,7 +23,7 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::labels;
 use nephele_apiserver::Store;
 use nephele_kit::WATCH_FILTER_LABEL;
-use nephele_pki::{Authority, KeyAlgorithm};
+use nephele_pki::KeyAlgorithm;
 use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
 use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
@@ -41,6 +40,7 @@ use crate::connection::{Conditions, Connection, Sent, Witness};
 use crate::fault;
 use crate::hub::Hub;
 use crate::moves;
+use crate::prepared::key_pairs;
 use crate::process::{EVEN, ODD, Process, Settings, holder};
 use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
 use crate::script;
@@ -927,24 +927,4 @@ pub(crate) async fn create_pools(api: &ManagementApi, namespace: &str, number: u
         let pools: Api<InClusterIPPool> = Api::namespaced(api.client(), namespace);
         pools.create(&PostParams::default(), &pool).await.expect("a pool");
     }
-}
-
-/// The key pairs of all clusters of all worlds in this process: generating keys is the slow part of a cluster.
-fn key_pairs() -> Arc<BTreeMap<String, BTreeMap<String, ByteString>>> {
-    static MADE: std::sync::OnceLock<Arc<BTreeMap<String, BTreeMap<String, ByteString>>>> =
-        std::sync::OnceLock::new();
-    let make = || {
-        let second = |second: i64| jiff::Timestamp::from_second(second).expect("in range");
-        // From 2020 to 2100.
-        let (begin, end) = (second(1_577_836_800), second(4_102_444_800));
-        let pair = |purpose: &str| {
-            let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
-            let authority = authority.expect("an authority can be made");
-            let data = [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())];
-            let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes())));
-            (purpose.to_owned(), data.into())
-        };
-        Arc::new(["ca", "etcd", "proxy", "sa"].map(pair).into())
-    };
-    Arc::clone(MADE.get_or_init(make))
 }
