@@ -60,6 +60,8 @@ pub struct Config {
     /// The journal file of the cloud.
     pub(crate) journal: Option<PathBuf>,
     pub(crate) identity: String,
+    /// Whether a stand-in plays Cluster API.
+    pub(crate) has_stand_in: bool,
 }
 
 /// The address and the certificate of the webhooks.
@@ -292,7 +294,14 @@ impl Config {
             state_directory: some_text(state_dir).map(PathBuf::from),
             journal: some_text(journal).map(PathBuf::from),
             identity,
+            has_stand_in: false,
         })
+    }
+
+    /// For a manager whose management cluster has a stand-in that plays Cluster API.
+    #[must_use]
+    pub fn with_stand_in(self) -> Self {
+        Self { has_stand_in: true, ..self }
     }
 }
 

@@ -413,6 +413,7 @@ impl Manager {
                 watch_namespace: config.namespace.clone(),
                 watch_filter: config.watch_filter.clone(),
                 concurrency: config.cluster_concurrency,
+                has_stand_in: config.has_stand_in,
             };
             let controller = nephele_scenario::run(
                 client.clone(),

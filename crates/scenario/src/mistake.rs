@@ -16,10 +16,14 @@ pub(crate) type Valid<T> = Result<T, Mistake>;
 const MESSAGE_MAX: usize = 512;
 
 pub(crate) fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {
-    let mut message = message.into();
+    Mistake { field: field.into(), message: shortened(message.into()) }
+}
+
+/// The message, or its beginning.
+pub(crate) fn shortened(mut message: String) -> String {
     if let Some((end, _)) = message.char_indices().nth(MESSAGE_MAX) {
         message.truncate(end);
         message.push_str("...");
     }
-    Mistake { field: field.into(), message }
+    message
 }

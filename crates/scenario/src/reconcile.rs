@@ -7,8 +7,8 @@ use futures::channel::mpsc::UnboundedSender;
 use jiff::{Timestamp, Unit};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
+use nephele_api::cloud::{NEEDS_CLUSTER_API_ANNOTATION, is_being_restored};
 use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_kit::{
@@ -22,7 +22,7 @@ use crate::act::Actor;
 use crate::mistake::Valid;
 use crate::observe::{faults_of, has_made, observe};
 use crate::plan::{Deed, Ending, LOOK_EVERY, Seen, is_over, plan, plan_paused, wants};
-use crate::report::{invalid, paused_status, summarised, waiting};
+use crate::report::{invalid, paused_status, summarised, waiting, without_cluster_api};
 use crate::runs::{Place, Runs, needs_place};
 use crate::script::Script;
 use crate::validate::{check_manifests, validate};
@@ -44,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) runs: Runs,
     /// Those that are to be looked at because they can run now: one at most for each that ends.
     pub(crate) woken: UnboundedSender<ObjectRef<Scenario>>,
+    /// Whether a stand-in plays Cluster API.
+    pub(crate) has_stand_in: bool,
 }
 
 impl Context {
@@ -218,6 +220,11 @@ async fn rest(
 async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> Result<Arc<Script>, String> {
     if let Some(mistake) = unreadable(&object.metadata) {
         return Err(mistake.to_owned());
+    }
+    if let Some(needed) = object.annotations().get(NEEDS_CLUSTER_API_ANNOTATION)
+        && context.has_stand_in
+    {
+        return Err(without_cluster_api(needed));
     }
     let kept = context.runs.kept(object).and_then(|kept| kept.script);
     if let Some((_, script)) = kept.filter(|(of, _)| *of == generation) {

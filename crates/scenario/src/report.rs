@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStatus, StepStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 
+use crate::mistake::shortened;
 use crate::runs::RUNNING_MAX;
 
 /// The status with the condition `Passed`, which says in a sentence how far the scenario is. `trouble` is why its Faults
@@ -53,6 +54,11 @@ pub(crate) fn waiting(object: &Scenario, now: Timestamp) -> ScenarioStatus {
         conditions: listed(object, passed, now),
         ..ScenarioStatus::default()
     }
+}
+
+/// Why a scenario cannot run where a stand-in plays Cluster API. `needed` is what the scenario needs, in words of its author.
+pub(crate) fn without_cluster_api(needed: &str) -> String {
+    shortened(format!("the scenario needs {needed}, which the stand-in for Cluster API does not have"))
 }
 
 /// The status of a scenario that cannot run.

@@ -26,6 +26,8 @@ pub struct Settings {
     pub watch_filter: Option<String>,
     /// How many scenarios are looked at at a time. All of them go on at the same time.
     pub concurrency: NonZeroU16,
+    /// Whether a stand-in plays Cluster API. Scenarios that need Cluster API itself fail at once then.
+    pub has_stand_in: bool,
 }
 
 /// Runs the controller until `shutdown`. `client` is for the Scenarios themselves, `steps` for what their steps read and
@@ -43,7 +45,7 @@ pub fn run(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), RunError>> {
     Box::pin(async move {
-        let Settings { watch_namespace, watch_filter, concurrency } = settings;
+        let Settings { watch_namespace, watch_filter, concurrency, has_stand_in } = settings;
         let filter = WatchFilter::new(watch_filter.as_deref());
         let runner: Runner<Scenario> = Runner::of_large(
             "scenario",
@@ -73,6 +75,7 @@ pub fn run(
             scenarios: runner.store(),
             runs: Runs::default(),
             woken,
+            has_stand_in,
         });
         let (gone, for_gone) = (runner.gone(), Arc::clone(&context));
         let end_gone = gone.for_each(move |gone| {

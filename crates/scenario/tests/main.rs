@@ -9,7 +9,7 @@ use nephele_api::core::{Cluster, Machine};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 
-use stage::{Stage, fault, phases, status};
+use stage::{Stage, fault, phases, scenario, status};
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_is_in_force_until_it_is_healed_and_machines_are_counted() {
@@ -491,5 +491,17 @@ async fn a_scenario_that_cannot_be_read_has_failed_and_hides_no_other() {
     let passed = |scenario: &Scenario| status(scenario).phase == "Passed";
     stage.api.eventually::<Scenario>("other", "to pass", passed).await;
     assert_eq!(invalid(&stage, "listed").await, said);
+    stage.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scenario_that_needs_cluster_api_itself_says_so_beside_a_stand_in() {
+    let stage = Stage::start();
+    let mut scenario = scenario("s", &json!([{ "say": "hello" }]));
+    let needs = ("cloud.nephele.dev/needs-cluster-api".to_owned(), "hooks before an upgrade".to_owned());
+    scenario.metadata.annotations = Some([needs].into());
+    stage.api.create(&scenario).await;
+    let said = "the scenario needs hooks before an upgrade, which the stand-in for Cluster API does not have";
+    assert_eq!(invalid(&stage, "s").await, said);
     stage.stop().await;
 }

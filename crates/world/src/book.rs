@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, Client};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud};
+use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_standin::DeploymentPlan;
@@ -223,9 +224,11 @@ pub(crate) async fn scenario(client: &Client, example: &Value) -> anyhow::Result
         match status.phase.as_str() {
             "Passed" => return Ok(()),
             "Failed" | "Invalid" => {
+                let passed = conditions::find(&status.conditions, types::PASSED);
+                let said = passed.map(|condition| condition.message.clone()).unwrap_or_default();
                 let steps: BTreeMap<_, _> =
                     status.steps.into_iter().map(|step| (step.name, (step.phase, step.message))).collect();
-                bail!("its phase is {}: {steps:#?}", status.phase);
+                bail!("its phase is {}: {steps:#?}: {said}", status.phase);
             }
             _ => {}
         }

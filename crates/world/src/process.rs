@@ -106,7 +106,7 @@ impl Process {
             identity: identity.clone(),
             ..defaults
         };
-        let config = Config::new(options).expect("these options are a configuration");
+        let config = Config::new(options).expect("these options are a configuration").with_stand_in();
         let manager = Manager::build_with(config, Clients::one(connection.client()), Registry::new());
         let network = InProcess::keeping_on(disk.unwrap_or_default());
         let manager =

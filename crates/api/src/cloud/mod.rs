@@ -31,6 +31,10 @@ pub fn is_being_restored(meta: &ObjectMeta) -> bool {
     meta.annotations.as_ref().is_some_and(|all| all.contains_key(RESTORING_ANNOTATION))
 }
 
+/// Annotation of a Scenario that needs Cluster API itself, with what it needs of it in words: where a stand-in plays Cluster
+/// API, the Scenario fails at once and says so.
+pub const NEEDS_CLUSTER_API_ANNOTATION: &str = "cloud.nephele.dev/needs-cluster-api";
+
 /// Label of a Fault that a ClusterFault has made: the name of the ClusterFault, which is short enough for a label.
 pub const CLUSTER_FAULT_LABEL: &str = "cloud.nephele.dev/cluster-fault";
 

@@ -58,7 +58,13 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     pools::create(&management.client).await?;
     let mut tasks = Tasks::new(stop);
     let journal = folder.path("journal.jsonl");
-    let settings = ManagerSettings { port_range: args.port_range, journal, name: "demo", webhooks: None };
+    let settings = ManagerSettings {
+        port_range: args.port_range,
+        journal,
+        name: "demo",
+        webhooks: None,
+        has_stand_in: true,
+    };
     management.serve_cloud(tasks.add_manager(management.client.clone(), settings)?);
     let plan = clusters::plan();
     for cluster in &plan.clusters {

@@ -228,6 +228,7 @@ async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
         journal: folder.path("journal.jsonl"),
         name: "rights",
         webhooks: None,
+        has_stand_in: true,
     };
     let client = &management.client;
     let _routes = tasks.add_manager(recording(client, &used), settings).expect("it starts");

@@ -30,6 +30,8 @@ pub(crate) struct ManagerSettings {
     pub(crate) name: &'static str,
     /// Where the webhooks are served, for an API server that calls them.
     pub(crate) webhooks: Option<WebhookSettings>,
+    /// Whether the stand-in plays Cluster API for it.
+    pub(crate) has_stand_in: bool,
 }
 
 /// Webhooks on the loopback interface.
@@ -65,7 +67,7 @@ impl Tasks {
         client: Client,
         settings: ManagerSettings,
     ) -> anyhow::Result<Router> {
-        let ManagerSettings { port_range, journal, name, webhooks } = settings;
+        let ManagerSettings { port_range, journal, name, webhooks, has_stand_in } = settings;
         let address = loopback().to_string();
         let mut options = Options {
             diagnostics_address: String::new(),
@@ -88,6 +90,7 @@ impl Tasks {
         // The only manager option that a user sets.
         let config =
             Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
+        let config = if has_stand_in { config.with_stand_in() } else { config };
         let manager = Manager::build(config, client).context("failed to build the manager")?;
         let (stop, routes) = (self.stop.clone(), manager.cloud_routes());
         self.add("manager", tokio::spawn(async move { Ok(manager.run(stop).await?) }));

@@ -81,8 +81,13 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
     let api = TestApi::start("load");
     let mut tasks = Tasks::new(api.stop.clone());
     let journal = api.folder.path("journal.jsonl");
-    let settings =
-        ManagerSettings { port_range: "28500-28599".to_owned(), journal, name: "load", webhooks: None };
+    let settings = ManagerSettings {
+        port_range: "28500-28599".to_owned(),
+        journal,
+        name: "load",
+        webhooks: None,
+        has_stand_in: true,
+    };
     let _routes = tasks.add_manager(api.client.clone(), settings).expect("it starts");
     tasks.add_standin(api.client.clone(), PlannedClusters::new(Plan::default()));
     let (report, page) = (api.folder.path("report.json"), api.folder.path("report.html"));

@@ -137,17 +137,18 @@ async fn serve(
     let client = management.client.clone();
     let kinds = Kinds::new(client.clone());
     let mut tasks = Tasks::new(stop);
+    let is_played = args.attach.is_none() || args.stand_in;
     let settings = ManagerSettings {
         port_range: args.port_range.clone(),
         journal: folder.path("journal.jsonl"),
         name: "up",
         webhooks: webhooks.as_ref().map(LocalWebhooks::settings),
+        has_stand_in: is_played,
     };
     let routes = tasks.add_manager(client.clone(), settings)?;
     if let Some(embedded) = &management.embedded {
         embedded.serve_cloud(routes);
     }
-    let is_played = args.attach.is_none() || args.stand_in;
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }

@@ -68,6 +68,7 @@ impl Stage {
             watch_namespace: None,
             watch_filter: None,
             concurrency: NonZeroU16::new(10).expect("ten"),
+            has_stand_in: true,
         };
         let run = nephele_scenario::run(client.clone(), client, services, settings, shutdown.clone());
         let controller =
