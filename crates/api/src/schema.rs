@@ -143,6 +143,10 @@ pub(crate) fn reported_failure_domains_by_name(_: &mut SchemaGenerator) -> Schem
     failure_domain_map("The failure domains that machines can be placed in, by name.", 1)
 }
 
+/// The longest name of a failure domain, which Cluster API takes (`api/core/v1beta2/cluster_types.go`). It may have any
+/// characters.
+pub(crate) const FAILURE_DOMAIN_NAME_MAX: usize = 256;
+
 fn failure_domain_list(description: &str, items_min: u32) -> Schema {
     json_schema!({
         "description": description,
@@ -155,7 +159,12 @@ fn failure_domain_list(description: &str, items_min: u32) -> Schema {
             "type": "object",
             "required": ["name"],
             "properties": {
-                "name": { "description": "Its name.", "type": "string", "minLength": 1, "maxLength": 256 },
+                "name": {
+                    "description": "Its name.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": FAILURE_DOMAIN_NAME_MAX,
+                },
                 "controlPlane": {
                     "description": "Whether control plane machines may be placed there.",
                     "type": "boolean",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN, PLACE_PATTERN};
 use crate::infrastructure::MARKETS;
-use crate::schema;
+use crate::schema::{self, FAILURE_DOMAIN_NAME_MAX};
 use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
 
 /// The operations that a fault can be about.
@@ -171,7 +171,7 @@ pub struct FaultMatch {
     /// The zones of the machines. A load balancer has no zone and is not hit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
-    #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
+    #[schemars(inner(length(min = 1, max = FAILURE_DOMAIN_NAME_MAX)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub zones: Vec<String>,
     /// The regions of the machines and load balancers. A machine is in the region of its zone, if its cloud or its failure
@@ -179,7 +179,7 @@ pub struct FaultMatch {
     /// these are in one region, and otherwise in none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
-    #[schemars(inner(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN)))]
+    #[schemars(inner(length(min = 1, max = FAILURE_DOMAIN_NAME_MAX)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub regions: Vec<String>,
     /// The instance types of the machines. A load balancer has none and is not hit.

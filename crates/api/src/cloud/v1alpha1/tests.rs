@@ -1,6 +1,9 @@
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::infrastructure::v1beta2::InMemoryCluster;
 
 #[test]
 fn a_cloud_reads_back_as_it_was_written() {
@@ -192,4 +195,20 @@ fn every_pattern_of_every_schema_is_about_the_whole_text() {
     patterns.sort_unstable();
     patterns.dedup();
     assert_eq!(patterns, [""; 0]);
+}
+
+#[test]
+fn a_fault_can_match_each_zone_and_region_that_a_failure_domain_can_name() {
+    let schema = |crd: CustomResourceDefinition, path: &str| {
+        let versions = serde_json::to_value(crd.spec.versions).unwrap();
+        versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+            .pointer(path)
+            .cloned()
+            .unwrap()
+    };
+    let mut name = schema(InMemoryCluster::crd(), "/failureDomains/items/properties/name");
+    name.as_object_mut().unwrap().remove("description");
+    let matched =
+        ["zones", "regions"].map(|field| schema(Fault::crd(), &format!("/match/properties/{field}/items")));
+    assert_eq!(matched, [name.clone(), name]);
 }
