@@ -1,9 +1,12 @@
 //! The tests that ran and their results, from the output of `cargo test`: the program, then a line for each of its
-//! tests.
+//! tests. And from that of `go test -v`, which names no file.
 
 use std::collections::BTreeMap;
 
-use super::source::{CHART, parts};
+use super::source::{CHART, is_go, parts};
+
+/// The program of tests in Go.
+const GO: &str = "go";
 
 /// The results of runs.
 #[derive(Debug, Default)]
@@ -30,6 +33,12 @@ impl Ran {
                 let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
                 // The outcome may be followed by the time: `ok <1.203s>`.
                 *passed &= outcome.split(' ').next() == Some("ok");
+            } else if let Some((outcome, test)) =
+                line.strip_prefix("--- ").and_then(|test| test.split_once(": "))
+            {
+                let name = test.split(' ').next().unwrap_or_default();
+                let passed = self.tests.entry((GO.to_owned(), name.to_owned())).or_insert(true);
+                *passed &= outcome == "PASS";
             } else if let Some((_, failed)) = line.split_once(" checks of the chart, ") {
                 self.chart = Some(self.chart.unwrap_or(true) && failed == "0 failed");
             }
@@ -64,6 +73,9 @@ impl Ran {
 
 /// The programs that may contain the tests of a file, with their modules.
 fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
+    if is_go(file) {
+        return Some(vec![(GO.to_owned(), Vec::new())]);
+    }
     let (package, path) = match file.strip_prefix("crates/") {
         Some(rest) => rest.split_once('/')?,
         None => file.split_once('/')?,
@@ -108,6 +120,10 @@ test reconcile::machines::e ... ok <1.000s>
 test reconcile::f ... FAILED <1.000s>
      Running unittests src/main.rs (target/debug/deps/nephele-0123456789abcdef)
 test d ... ok
+=== RUN   TestG
+--- PASS: TestG (0.00s)
+=== RUN   TestH
+--- FAIL: TestH (0.00s)
 ";
 
     #[test]
@@ -126,6 +142,9 @@ test d ... ok
             ("crates/infra/tests/moves.rs::f", Err("did not run")),
             ("crates/cli/src/main.rs::d", Ok(())),
             ("crates/kit/src/lib.rs::d", Err("did not run")),
+            ("nepheletest/go/g_test.go::TestG", Ok(())),
+            ("nepheletest/go/g_test.go::TestH", Err("failed")),
+            ("nepheletest/go/g_test.go::TestI", Err("did not run")),
         ] {
             assert_eq!(ran.passed(test), expected, "{test}");
         }

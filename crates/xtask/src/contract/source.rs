@@ -1,21 +1,32 @@
-//! Tests in the source: `path/of/file.rs::function`.
+//! Tests in the source: `path/of/file.rs::function`, or `path/of/file_test.go::Function`.
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// Functions in this folder that are not tests are checks of `cargo xtask chart`.
 pub(super) const CHART: &str = "crates/xtask/src/chart/";
 
 /// The file and the function in a test's name.
 pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
-    test.split_once("::").filter(|(file, function)| file.ends_with(".rs") && !function.is_empty())
+    let is_file = |file: &str| file.ends_with(".rs") || is_go(file);
+    test.split_once("::").filter(|(file, function)| is_file(file) && !function.is_empty())
+}
+
+/// Whether a file has tests in Go.
+pub(super) fn is_go(file: &str) -> bool {
+    file.ends_with("_test.go")
 }
 
 /// Fails unless the file has the test and the test is not ignored.
 pub(crate) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
-    let (file, function) = parts(test).context("not path/of/file.rs::function")?;
+    let (file, function) =
+        parts(test).context("neither path/of/file.rs::function nor path/of/file_test.go::Function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
+    if is_go(file) {
+        ensure!(text.contains(&format!("\nfunc {function}(t *testing.T) {{")), "no such test");
+        return Ok(());
+    }
     match look(&text, function) {
         Found::Test => Ok(()),
         Found::Function if file.starts_with(CHART) => Ok(()),
