@@ -82,8 +82,15 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
         };
         return Validated::ExternallyManaged { id, wanted: wanted.filter(published).map(Box::new) };
     }
-    let Some(id) = id.filter(|_| owned || object.metadata.deletion_timestamp.is_some()) else {
-        return match why_unreadable(&object.metadata) {
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    let Some(id) = id.filter(|_| owned || deleting) else {
+        // One that has lost its owner and is being deleted rests while it is paused, like any other.
+        let why = if deleting {
+            why_rests("InMemoryCluster", &object.metadata, false)
+        } else {
+            why_unreadable(&object.metadata)
+        };
+        return match why {
             Some(message) => Validated::Paused { message, provisioned: None },
             None => Validated::WithoutOwner,
         };
@@ -102,7 +109,7 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     });
     match (paused, wanted) {
         (Some(message), wanted) => {
-            let runs = object.is_provisioned() && (owned || object.metadata.deletion_timestamp.is_some());
+            let runs = object.is_provisioned() && (owned || deleting);
             Validated::Paused { message, provisioned: wanted.filter(|_| runs) }
         }
         (None, Some(wanted)) => Validated::Wanted(wanted),
@@ -297,6 +304,17 @@ mod tests {
         objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");
         let left_alone = Validated::ExternallyManaged { id: Some(id()), wanted: None };
         assert_eq!(validate(&object, found(cluster)), left_alone);
+    }
+
+    #[test]
+    fn a_paused_cluster_rests_also_if_it_has_lost_its_owner_and_is_being_deleted() {
+        let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(validate(&object, Fetched::default()), Validated::WithoutOwner);
+        objects::annotate(&mut object, nephele_kit::PAUSED_ANNOTATION, "");
+        let message = "InMemoryCluster has the cluster.x-k8s.io/paused annotation".to_owned();
+        let paused = Validated::Paused { message, provisioned: None };
+        assert_eq!(validate(&object, Fetched::default()), paused);
     }
 
     #[test]

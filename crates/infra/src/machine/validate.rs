@@ -109,7 +109,8 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
         return Validated::ExternallyManaged;
     }
     let id = fetched.id.take().map(|cluster| MachineId { cluster, name: object.name_any() });
-    if !fetched.owned {
+    // One that has lost its owner and is being deleted rests while it is paused, like any other.
+    if !fetched.owned && object.metadata.deletion_timestamp.is_none() {
         return match why_unreadable(&object.metadata) {
             Some(message) => Validated::Paused { message, begun: None },
             None => Validated::WithoutOwner(id),

@@ -75,7 +75,8 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
     if is_externally_managed(&object.metadata) {
         return (Validated::ExternallyManaged, members);
     }
-    if !owned {
+    // One that has lost its owner and is being deleted rests while it is paused, like any other.
+    if !owned && object.metadata.deletion_timestamp.is_none() {
         let validated = why_unreadable(&object.metadata).map_or(Validated::WithoutOwner, Validated::Paused);
         return (validated, members);
     }

@@ -365,6 +365,17 @@ fn what_forbids_work_comes_in_order() {
 }
 
 #[test]
+fn a_paused_machine_rests_also_if_it_has_lost_its_owner_and_is_being_deleted() {
+    let mut object = objects::in_memory_machine(&objects::worker("demo", "m"));
+    let found = || Fetched { id: Some(id().cluster), ..Fetched::default() };
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(validate(&object, found()), Validated::Orphaned(Some(id())));
+    objects::annotate(&mut object, nephele_kit::PAUSED_ANNOTATION, "");
+    let message = "InMemoryMachine has the cluster.x-k8s.io/paused annotation".to_owned();
+    assert_eq!(validate(&object, found()), Validated::Paused { message, begun: None });
+}
+
+#[test]
 fn a_paused_machine_runs_on_once_it_has_begun_until_its_instance_is_gone() {
     let mut cluster = objects::cluster("demo");
     cluster.spec.paused = Some(true);

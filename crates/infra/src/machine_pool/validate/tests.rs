@@ -1,4 +1,7 @@
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
+use nephele_testkit::objects;
 
 use super::*;
 
@@ -24,4 +27,23 @@ fn whatever_machines_are_made_from_changes_the_revision() {
     assert_eq!(distinct.len(), revisions.len(), "{revisions:?}");
     // An upgrade of the provider does not replace existing machines.
     assert_eq!(revisions[0], revision(&plain, "v1.36.3", "data"));
+}
+
+#[test]
+fn a_paused_pool_rests_also_if_it_has_lost_its_owner_and_is_being_deleted() {
+    let mut object = InMemoryMachinePool::default();
+    let found = || Fetched {
+        owned: false,
+        pool: None,
+        id: None,
+        cluster: None,
+        members: [].into(),
+        lost: vec![],
+        machines: [].into(),
+    };
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(validate(&object, found()).0, Validated::Orphaned);
+    objects::annotate(&mut object, nephele_kit::PAUSED_ANNOTATION, "");
+    let message = "InMemoryMachinePool has the cluster.x-k8s.io/paused annotation".to_owned();
+    assert_eq!(validate(&object, found()).0, Validated::Paused(message));
 }
