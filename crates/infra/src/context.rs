@@ -170,8 +170,3 @@ fn cluster_named_by(metadata: &ObjectMeta, named: Option<&str>) -> Option<Cluste
     let named = named.map(|(name, namespace)| ClusterId { namespace, name: name.to_owned() });
     named.or_else(|| labelled_cluster(metadata))
 }
-
-/// Whether our finalizer is on an object. Nothing was created for an object without it.
-pub(crate) fn is_held(metadata: &ObjectMeta, finalizer: &str) -> bool {
-    metadata.finalizers.iter().flatten().any(|present| present == finalizer)
-}

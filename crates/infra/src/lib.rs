@@ -24,6 +24,7 @@ mod claims;
 mod cluster;
 mod context;
 mod fault;
+mod finalizer;
 mod hooks;
 mod known_machines;
 mod leaked;

@@ -18,7 +18,8 @@ use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
 use nephele_kit::{is_externally_managed, owner_cluster, owner_machine};
 
-use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster, is_held};
+use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
+use crate::finalizer::is_held;
 use crate::machine;
 use crate::offer::cloud_name;
 

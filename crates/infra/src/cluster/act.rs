@@ -17,7 +17,8 @@ use super::validate::{Wanted, first_created};
 use super::{Error, credentials};
 use crate::authorities::AuthoritiesState;
 use crate::claims::{self, Claim};
-use crate::context::{Context, is_held};
+use crate::context::Context;
+use crate::finalizer::{Removal, is_held};
 use crate::offer::Offer;
 use crate::refusal::retry;
 
@@ -69,19 +70,6 @@ fn outcome(endpoint: &Result<Endpoint, ClusterError>, authorities: &AuthoritiesS
             AuthoritiesState::InUse => Outcome::Done,
         },
     }
-}
-
-/// The result of [`remove`].
-#[derive(Debug)]
-pub(super) enum Removal {
-    /// Everything is gone, and the finalizer is removed.
-    Done,
-    /// The cloud is deleting the load balancer, and reports the end.
-    InProgress,
-    /// The cloud refuses or delays the deletion of the load balancer.
-    Refused(CallError),
-    /// The cluster is gone; the claims of these names still exist.
-    Releasing(Vec<String>),
 }
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
@@ -284,32 +272,34 @@ pub(super) async fn resume_removal(
     object: &InMemoryCluster,
     context: &Context,
     wanted: &Wanted,
-) -> Result<Removal, Error> {
+) -> Result<Removal<CallError>, Error> {
     if context.cloud.expects_load_balancer(&wanted.spec.id) {
         support(object, context, wanted);
     }
     remove(object, context, Some(&wanted.spec.id)).await
 }
 
-/// Deletes a cluster, its load balancer first. The object keeps its finalizer until nothing is left.
+/// Deletes a cluster, its load balancer first. Returns how far that is.
 pub(super) async fn remove(
     object: &InMemoryCluster,
     context: &Context,
     id: Option<&ClusterId>,
-) -> Result<Removal, Error> {
-    if let Some(id) = id {
-        match context.cloud.delete_load_balancer(id) {
-            Ok(Deletion::Gone) => abandon(context, id),
-            Ok(Deletion::InProgress { .. }) => return Ok(Removal::InProgress),
-            Err(error) => return Ok(Removal::Refused(error)),
-        }
+) -> Result<Removal<CallError>, Error> {
+    let answer = id.map(|id| context.cloud.delete_load_balancer(id));
+    if let (Some(id), Some(Ok(Deletion::Gone))) = (id, &answer) {
+        abandon(context, id);
+    }
+    let removal = Removal::answered(answer);
+    if !removal.is_done() {
+        return Ok(removal);
     }
     let cluster = id.map(|id| id.name.as_str());
     let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
-    if !left.is_empty() {
-        return Ok(Removal::Releasing(left));
-    }
+    Ok(removal.with_claims(left))
+}
+
+/// Removes the finalizer when nothing else is left.
+pub(super) async fn let_go(object: &InMemoryCluster, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
-    removed.map_err(Error::Patch)?;
-    Ok(Removal::Done)
+    removed.map(drop).map_err(Error::Patch)
 }

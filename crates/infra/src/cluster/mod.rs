@@ -12,16 +12,17 @@ use std::sync::Arc;
 
 use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_cloud::CallError;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
+use crate::finalizer::{Finalizer, Removal};
 use crate::refusal::retry;
 use crate::reserve;
 use plan::Plan;
 
-use act::Removal;
 pub(crate) use act::abandon;
 
 /// Why a cluster could not be reconciled.
@@ -72,7 +73,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure.
-    match plan::plan(&object, validated) {
+    let plan = plan::plan(&object, validated);
+    let mut object = object;
+    if plan.finalizer() == Finalizer::Added
+        && let Some(held) = act::hold(&object, &context).await?
+    {
+        object = Arc::new(held);
+    }
+    match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause { message, kept } => {
             report::write(&*object, &context, report::resting(&*object, &message, now))
@@ -94,28 +102,26 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             removed(&object, &context, removal).await
         }
         Plan::Wait { unmet, wanted } => {
-            let held = act::hold(&object, &context).await?;
-            let object = held.as_ref().unwrap_or(&*object);
             let cluster = &wanted.spec.id.name;
-            claims::own_again(object, cluster, &context).await.map_err(Error::Claims)?;
-            let made = claims::make(object, cluster, wanted.claim.as_slice(), &context).await;
+            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
+            let made = claims::make(&*object, cluster, wanted.claim.as_slice(), &context).await;
             let (status, outcome) = match made.map_err(Error::Claims)? {
-                Made::All => (report::waiting(object, unmet.reason(), unmet.message(), now), unmet.outcome()),
+                Made::All => {
+                    (report::waiting(&object, unmet.reason(), unmet.message(), now), unmet.outcome())
+                }
                 Made::NotInstalled => {
                     let (reason, message) = (reasons::IPAM_NOT_INSTALLED, claims::NOT_INSTALLED_MESSAGE);
                     (
-                        report::waiting(object, reason, message.to_owned(), now),
+                        report::waiting(&object, reason, message.to_owned(), now),
                         Outcome::After(claims::NOT_INSTALLED),
                     )
                 }
             };
-            report::write(object, &context, status).await.map_err(Error::Patch)?;
+            report::write(&*object, &context, status).await.map_err(Error::Patch)?;
             Ok(outcome)
         }
         Plan::WaitForCloud(name) => {
-            let held = act::hold(&object, &context).await?;
-            let object = held.as_ref().unwrap_or(&*object);
-            report::write(object, &context, report::without_cloud(object, &name, now))
+            report::write(&*object, &context, report::without_cloud(&object, &name, now))
                 .await
                 .map_err(Error::Patch)?;
             Ok(Outcome::WaitingOn(reasons::CLOUD_NOT_FOUND))
@@ -149,9 +155,16 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
 }
 
 /// Reports how far a deletion is. The list of backends goes: a load balancer that is being deleted has none in service.
-async fn removed(object: &InMemoryCluster, context: &Context, removal: Removal) -> Result<Outcome, Error> {
+async fn removed(
+    object: &InMemoryCluster,
+    context: &Context,
+    removal: Removal<CallError>,
+) -> Result<Outcome, Error> {
     let (message, outcome) = match removal {
-        Removal::Done => return Ok(Outcome::Done),
+        Removal::Done => {
+            act::let_go(object, context).await?;
+            return Ok(Outcome::Done);
+        }
         Removal::InProgress => {
             let message = "Waiting for the deletion of the load balancer".to_owned();
             (message, Outcome::WaitingOn("deletion"))

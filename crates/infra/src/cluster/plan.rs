@@ -8,7 +8,7 @@ use nephele_kit::Outcome;
 
 use super::validate::{Validated, Wanted};
 use crate::claims::Unmet;
-use crate::context::is_held;
+use crate::finalizer::{Finalizer, is_held};
 use crate::offer::Location;
 
 /// What to do.
@@ -35,6 +35,21 @@ pub(super) enum Plan {
     Support(Box<Wanted>),
     /// Delete the cluster that was run for the machines of an externally managed InMemoryCluster.
     Abandon(ClusterId),
+}
+
+impl Plan {
+    /// What happens to our finalizer.
+    pub(super) fn finalizer(&self) -> Finalizer {
+        match self {
+            // Nothing is written to an object that rests or that another system manages.
+            Self::Leave(_) | Self::Pause { .. } | Self::Unpause | Self::Support(_) | Self::Abandon(_) => {
+                Finalizer::Kept
+            }
+            Self::Wait { .. } | Self::WaitForCloud(_) => Finalizer::Added,
+            Self::Provide(_) => Finalizer::AddedWithSpec,
+            Self::Remove(_) | Self::ResumeRemoval(_) => Finalizer::Released,
+        }
+    }
 }
 
 pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
@@ -224,4 +239,6 @@ mod tests {
         });
         assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::Unpause);
     }
+
+    mod finalizer;
 }

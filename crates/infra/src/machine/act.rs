@@ -24,6 +24,7 @@ use super::{Error, bootstrap, software};
 use crate::catalogs;
 use crate::claims;
 use crate::context::Context;
+use crate::finalizer::Removal;
 use crate::notable;
 use crate::refusal::retry;
 
@@ -54,24 +55,12 @@ impl Applied {
     }
 }
 
-/// The result of [`remove`].
-#[derive(Debug)]
-pub(super) enum Removal {
-    /// Nothing is left but the object.
-    Done,
-    /// The cloud is deleting the machine, and reports the end.
-    InProgress,
-    /// The cloud refuses or delays the deletion.
-    Refused(MachineError),
-    /// The machine is gone; the claims of these names still exist.
-    Releasing(Vec<String>),
-}
-
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Adds the finalizer, so that the object is not removed before its machine.
+/// Adds the finalizer, so that the object is not removed before its machine. Returns the object as it was written, if it
+/// was.
 pub(super) async fn hold(
     object: &InMemoryMachine,
     context: &Context,
@@ -115,10 +104,6 @@ pub(super) async fn provide(
     spec: MachineSpec,
     claimed: Vec<ClaimedAddress>,
 ) -> Result<Applied, Error> {
-    // Before anything is created that would have to be deleted.
-    let held = hold(object, context).await?;
-    let object = held.as_ref().unwrap_or(object);
-
     let (id, role) = (spec.id.clone(), spec.role);
     // A machine may be of another cloud than its cluster, when the cluster has moved.
     catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
@@ -137,7 +122,7 @@ pub(super) async fn provide(
             notable::instance_created(object, observed.zone.as_deref(), &context.events);
         }
     }
-    Ok(Applied { object: named.or(held), observed, claimed })
+    Ok(Applied { object: named, observed, claimed })
 }
 
 /// The object with the data that has to outlive its status: the origin and the software of the machine, its provider ID
@@ -229,35 +214,28 @@ pub(super) async fn remove(
     object: &InMemoryMachine,
     context: &Context,
     id: Option<&MachineId>,
-) -> Result<Removal, Error> {
+) -> Result<Removal<MachineError>, Error> {
     let had_one = id.is_some_and(|id| context.cloud.observe_machine(id).is_some());
-    match id.map(|id| delete(context, id)) {
-        None => {}
-        Some((_, Ok(Deletion::Gone))) => {
-            if let (true, Some(id)) = (had_one, id) {
-                info!(machine = %id, "Deleted an instance");
-                notable::instance_deleted(object, &context.events);
-            }
+    let (was_registered, answer) = id.map(|id| delete(context, id)).unzip();
+    match (&answer, id) {
+        (Some(Ok(Deletion::Gone)), Some(id)) if had_one => {
+            info!(machine = %id, "Deleted an instance");
+            notable::instance_deleted(object, &context.events);
         }
-        Some((_, Ok(Deletion::InProgress { since }))) => {
-            note_deletion(object, context, since).await?;
-            return Ok(Removal::InProgress);
-        }
-        Some((was_registered, Err(error))) => {
-            if was_registered {
-                note_deregistration(object, context).await?;
-            }
-            return Ok(Removal::Refused(error));
-        }
+        (Some(Ok(Deletion::InProgress { since })), _) => note_deletion(object, context, *since).await?,
+        (Some(Err(_)), _) if was_registered == Some(true) => note_deregistration(object, context).await?,
+        _ => {}
     }
-    // Addresses are in use until their machine is gone.
+    let removal = Removal::answered(answer);
+    if !removal.is_done() {
+        return Ok(removal);
+    }
     let cluster = id.map(|id| id.cluster.name.as_str());
     let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
     if !left.is_empty() {
         note_end(object, context).await?;
-        return Ok(Removal::Releasing(left));
     }
-    Ok(Removal::Done)
+    Ok(removal.with_claims(left))
 }
 
 /// Restores a machine from before a restart that is to be deleted, and deletes it. Returns how far that is.
@@ -265,7 +243,7 @@ pub(super) async fn resume_removal(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,
-) -> Result<Removal, Error> {
+) -> Result<Removal<MachineError>, Error> {
     let id = spec.id.clone();
     match restore_deleting(object, context, spec) {
         Ok(()) => remove(object, context, Some(&id)).await,

@@ -12,16 +12,16 @@ mod validate;
 use std::sync::Arc;
 
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{Deletion, MachineId};
+use nephele_cloud::{Deletion, MachineError, MachineId};
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::claims::{self, Made};
 use crate::context::Context;
+use crate::finalizer::{Finalizer, Removal};
 use crate::hooks::{Answer, HookError};
 use crate::refusal::retry;
 use crate::reserve;
-use act::Removal;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
 use validate::Validated;
@@ -83,12 +83,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure. When the plan needs the answer of extensions, they are called, and then the plan is made again.
     let (mut object, mut failed) = (object, None);
-    let plan = match plan::plan(&object, validated, None) {
+    let plan = plan::plan(&object, validated, None);
+    if plan.finalizer() == Finalizer::Added
+        && let Some(held) = act::hold(&object, &context).await?
+    {
+        object = Arc::new(held);
+    }
+    let plan = match plan {
         Plan::Ask(wanted) => {
-            // The finalizer comes first: extensions that are called before creation are called after deletion too.
-            if let Some(held) = act::hold(&object, &context).await? {
-                object = Arc::new(held);
-            }
             let answer = match hook::before_create(&object, &context, &wanted.spec).await {
                 Ok(answer) => Answered::Said(answer),
                 Err(error) => {
@@ -115,14 +117,11 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             Ok(Outcome::Done)
         }
         Plan::Wait { waiting, role, cluster, missing } => {
-            // Add the finalizer and the claims during the wait, so that the machine can boot as soon as the wait is
-            // over.
-            let held = act::hold(&object, &context).await?;
-            let object = held.as_ref().unwrap_or(&*object);
-            claims::own_again(object, &cluster, &context).await.map_err(Error::Claims)?;
-            let made = claims::make(object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
+            // Add the claims during the wait, so that the machine can boot as soon as the wait is over.
+            claims::own_again(&*object, &cluster, &context).await.map_err(Error::Claims)?;
+            let made = claims::make(&*object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
             let waiting = if made == Made::NotInstalled { Waiting::Ipam } else { waiting };
-            report::write(object, &context, report::waiting(object, &waiting, role, now))
+            report::write(&*object, &context, report::waiting(&object, &waiting, role, now))
                 .await
                 .map_err(Error::Patch)?;
             failed.map_or_else(|| Ok(waiting.outcome()), Err)
@@ -177,7 +176,7 @@ async fn removed(
     object: &InMemoryMachine,
     context: &Context,
     id: Option<&MachineId>,
-    removal: Removal,
+    removal: Removal<MachineError>,
 ) -> Result<Outcome, Error> {
     let (message, outcome) = match removal {
         Removal::InProgress => {

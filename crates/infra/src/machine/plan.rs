@@ -10,7 +10,7 @@ use nephele_kit::Outcome;
 
 use super::validate::{Mistake, Simulated, Validated, Wanted};
 use crate::claims::{self, Claim, ClaimState, Unmet};
-use crate::context::is_held;
+use crate::finalizer::{Finalizer, is_held};
 use crate::hooks::Answer;
 use crate::offer;
 
@@ -37,6 +37,19 @@ pub(super) enum Plan {
     Remove(Option<MachineId>),
     /// Restore the machine, which was there before a restart, and delete it.
     ResumeRemoval(Box<MachineSpec>),
+}
+
+impl Plan {
+    /// What happens to our finalizer.
+    pub(super) fn finalizer(&self) -> Finalizer {
+        match self {
+            Self::Leave(_) | Self::Pause { .. } | Self::Unpause | Self::Terminate { .. } => Finalizer::Kept,
+            // During a wait, too, so that the machine can boot as soon as the wait is over; and before extensions are called,
+            // because those that are called before creation are called after deletion, too.
+            Self::Wait { .. } | Self::Ask(_) | Self::Provide { .. } => Finalizer::Added,
+            Self::Remove(_) | Self::ResumeRemoval(_) => Finalizer::Released,
+        }
+    }
 }
 
 /// What a machine waits for before it boots.

@@ -28,6 +28,15 @@ fn api(object: &InMemoryMachinePool, context: &Context) -> Api<InMemoryMachinePo
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
+/// Adds the finalizer, so that the object is not removed before its machines. Returns the object as it was written, if it
+/// was.
+pub(super) async fn hold(
+    object: &InMemoryMachinePool,
+    context: &Context,
+) -> Result<Option<InMemoryMachinePool>, Error> {
+    patch::add_finalizer(&api(object, context), object, finalizers::MACHINE_POOL).await.map_err(Error::Patch)
+}
+
 /// Creates and deletes machines, and lists the existing ones in the spec. Returns the object as it was written, if it
 /// was.
 pub(super) async fn scale(
@@ -36,9 +45,6 @@ pub(super) async fn scale(
     scale: &Scale,
 ) -> Result<Option<InMemoryMachinePool>, Error> {
     let api = api(object, context);
-    // Before anything is created that would have to be deleted.
-    let held = patch::add_finalizer(&api, object, finalizers::MACHINE_POOL).await.map_err(Error::Patch)?;
-    let object = held.as_ref().unwrap_or(object);
     let machines: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     let made: Vec<_> = scale.made.iter().map(|new| machine(object, &scale.model, new)).collect();
@@ -51,8 +57,7 @@ pub(super) async fn scale(
     // Before the status says how many machines exist: then Cluster API reads spec and status.
     let mut wanted = object.clone();
     wanted.spec.provider_id_list.clone_from(&scale.provider_ids);
-    let listed = patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)?;
-    Ok(listed.or(held))
+    patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)
 }
 
 async fn make(

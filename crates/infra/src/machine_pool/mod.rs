@@ -19,6 +19,7 @@ use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::context::Context;
+use crate::finalizer::Finalizer;
 use crate::offer;
 use crate::outlook::Outlook;
 use fetch::Source;
@@ -116,6 +117,12 @@ pub(crate) async fn reconcile(
         let fetched = fetch::fetch(&object, &context, Source::Api).await?;
         let (validated, members) = validate::validate(&object, fetched);
         plan = plan::plan(&object, validated, members);
+    }
+    let mut object = object;
+    if plan.finalizer() == Finalizer::Added
+        && let Some(held) = act::hold(&object, &context).await?
+    {
+        object = Arc::new(held);
     }
     match plan {
         Plan::Leave(outcome) => Ok(outcome),

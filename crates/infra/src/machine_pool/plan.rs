@@ -11,7 +11,7 @@ use nephele_kit::Outcome;
 use super::members::{Link, Member};
 use super::names;
 use super::validate::{Members, Model, Validated, Wanted};
-use crate::context::is_held;
+use crate::finalizer::{Finalizer, is_held};
 
 /// The maximum number of machines created in one reconcile. The rest follows when those are in the cache.
 const MADE_MAX: usize = 100;
@@ -107,6 +107,15 @@ impl Waiting {
 }
 
 impl Plan {
+    /// What happens to our finalizer.
+    pub(super) fn finalizer(&self) -> Finalizer {
+        match self {
+            Self::Leave(_) | Self::Pause(_) | Self::Unpause => Finalizer::Kept,
+            Self::Scale(_) => Finalizer::Added,
+            Self::Remove { .. } => Finalizer::Released,
+        }
+    }
+
     /// Whether the plan creates or deletes machines, or removes the pool because no machine is left.
     pub(super) fn changes_machines(&self) -> bool {
         match self {

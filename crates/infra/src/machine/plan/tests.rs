@@ -312,3 +312,5 @@ fn a_paused_machine_goes_on_once_its_cluster_is_back() {
         assert!(!kept(begun(not_yet)));
     }
 }
+
+mod finalizer;

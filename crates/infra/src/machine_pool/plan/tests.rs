@@ -341,3 +341,5 @@ fn a_pool_goes_after_its_machines() {
         Plan::Remove { victims: vec![first, Victim::InMemoryMachine("pool-2".into()), last], left: 5 }
     );
 }
+
+mod finalizer;

@@ -1,0 +1,200 @@
+//! From any object and whatever was read, no plan loses our finalizer.
+
+use std::sync::Arc;
+
+use nephele_api::core::{Cluster, Machine};
+use nephele_api::infrastructure::v1beta2::Initialization;
+use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_cloud::{CloudError, ClusterObservation, Endpoint, Hardware, MachineError};
+use nephele_kit::owner_machine;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::context::cluster_of_machine;
+use crate::finalizer::tests::{CASES, Written, answers, check, is_resting, often};
+use crate::finalizer::{Finalizer, Removal};
+use crate::machine::fetch::Fetched;
+use crate::machine::validate::validate;
+use crate::offer::Offer;
+
+/// What our status and the record of the instance say.
+fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<InstanceRecord>)> {
+    let time = || MicroTime(Timestamp::UNIX_EPOCH);
+    let status =
+        (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(move |(begun, provisioned, paused)| {
+            let said =
+                condition(types::PAUSED, if paused { conditions::TRUE } else { conditions::FALSE }, "R", "");
+            InMemoryMachineStatus {
+                start_time: begun.then(time),
+                initialization: provisioned.then_some(Initialization { provisioned: Some(true) }),
+                conditions: vec![said],
+                ..InMemoryMachineStatus::default()
+            }
+        });
+    let record = (any::<bool>(), any::<bool>(), option::of(any::<bool>())).prop_map(
+        move |(begun, terminated, deletion)| InstanceRecord {
+            machine: "m".into(),
+            origin: begun.then(|| Origin::begun(time())),
+            termination: terminated.then(|| Termination { time: time() }),
+            deletion: deletion.map(|ended| Deletion { time: time(), ended: ended.then(time) }),
+            ..InstanceRecord::default()
+        },
+    );
+    (option::of(status), option::of(record))
+}
+
+fn object() -> impl Strategy<Value = InMemoryMachine> {
+    let all = (Written::any(finalizers::MACHINE), any::<bool>(), any::<bool>(), reported());
+    all.prop_map(|(written, is_control_plane, is_to_terminate, (status, record))| {
+        let machine =
+            if is_control_plane { objects::control_plane("demo", "m") } else { objects::worker("demo", "m") };
+        let mut object = objects::in_memory_machine(&machine);
+        written.to(&mut object.metadata);
+        if is_to_terminate {
+            objects::annotate(&mut object, TERMINATE_ANNOTATION, "");
+        }
+        object.status = status;
+        object.spec.instance = record.map(Box::new);
+        object
+    })
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    let states = vec![
+        ClaimState::Missing,
+        ClaimState::Taken,
+        ClaimState::Late("late".into()),
+        ClaimState::Invalid("invalid".into()),
+        ClaimState::Bound(ClaimedAddress { address: "10.0.0.7".into(), ..ClaimedAddress::default() }),
+    ];
+    let wanted = || claims::Wanted { name: "m-0-0".into(), pool: PoolReference::default() };
+    select(states).prop_map(move |state| Claim { wanted: wanted(), state })
+}
+
+fn cluster() -> impl Strategy<Value = Cluster> {
+    (any::<bool>(), often(), often()).prop_map(|(paused, provisioned, initialized)| {
+        let mut cluster = objects::cluster("demo");
+        cluster.spec.paused = Some(paused);
+        cluster.status = provisioned.then(|| objects::provisioned(initialized));
+        cluster
+    })
+}
+
+fn machine() -> impl Strategy<Value = Machine> {
+    (often(), any::<bool>()).prop_map(|(is_bootstrapped, is_deleted)| {
+        let mut machine = objects::worker("demo", "m");
+        machine.metadata.deletion_timestamp = is_deleted.then(|| Time(Timestamp::UNIX_EPOCH));
+        machine.spec.bootstrap = machine.spec.bootstrap.take().filter(|_| is_bootstrapped);
+        machine
+    })
+}
+
+/// What there is besides the object.
+#[derive(Clone, Debug)]
+struct Found {
+    machine: Option<Machine>,
+    cluster: Option<Cluster>,
+    exists: bool,
+    has_vanished: bool,
+    /// Whether the cloud has the cluster, and the cluster its authorities.
+    authorities: Option<bool>,
+    is_offered: bool,
+    described: Option<Result<Hardware, CloudError>>,
+    claims: Vec<Claim>,
+    authorities_fault: Option<String>,
+}
+
+impl Found {
+    fn any() -> impl Strategy<Value = Self> {
+        let objects = (option::weighted(0.8, machine()), option::weighted(0.8, cluster()));
+        let cloud = (any::<bool>(), any::<bool>(), option::of(any::<bool>()), often());
+        let unknown = || CloudError::UnknownZone("z".into());
+        let described = select(vec![None, Some(Ok(Hardware::default())), Some(Err(unknown()))]);
+        let rest = (described, vec(claim(), 0..3), option::of("[a-z]{3}"));
+        (objects, cloud, rest).prop_map(|((machine, cluster), cloud, (described, claims, fault))| {
+            let (exists, has_vanished, authorities, is_offered) = cloud;
+            Self {
+                machine,
+                cluster,
+                exists,
+                has_vanished,
+                authorities,
+                is_offered,
+                described,
+                claims,
+                authorities_fault: fault,
+            }
+        })
+    }
+
+    /// What a reconcile of the object reads. What is of a cluster is found by the Machine, or by the label.
+    fn read(&self, object: &InMemoryMachine) -> Fetched {
+        let owned = owner_machine(&object.metadata).is_some();
+        let machine = self.machine.clone().filter(|_| owned).map(Arc::new);
+        let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()) else {
+            return Fetched { owned, machine, ..Fetched::default() };
+        };
+        let endpoint = Endpoint { host: "cloud".into(), port: 20_000 };
+        Fetched {
+            owned,
+            machine,
+            id: Some(id),
+            cluster: self.cluster.clone().map(Arc::new),
+            exists: self.exists,
+            has_vanished: self.exists && self.has_vanished,
+            observed: self.authorities.map(|authorities_set| ClusterObservation {
+                endpoint,
+                authorities_set,
+                backends: 0,
+                machines: 0,
+                etcd_members: vec![],
+            }),
+            offer: self.is_offered.then(Arc::<Offer>::default),
+            described: self.described.clone(),
+            claims: self.claims.clone(),
+            authorities_fault: self.authorities_fault.clone(),
+        }
+    }
+}
+
+fn answered() -> impl Strategy<Value = Option<Answered>> {
+    let later = Answer::Wait { after: Duration::from_secs(7), message: "later".into() };
+    option::of(select(vec![
+        Answered::Said(Answer::GoOn),
+        Answered::Said(later),
+        Answered::Failed("unreachable".into()),
+    ]))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_plan_loses_our_finalizer(
+        object in object(),
+        found in Found::any(),
+        answered in answered(),
+        deletion in answers::<MachineError>(),
+    ) {
+        let fetched = found.read(&object);
+        let is_in_cloud = fetched.exists;
+        let is_paused = fetched.cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
+        let plan = super::super::plan(&object, validate(&object, fetched), answered.as_ref());
+        let is_resting = is_resting(&object.metadata, is_paused);
+        check(&object.metadata, finalizers::MACHINE, plan.finalizer(), is_resting)?;
+        // What is removed is what the cloud was asked for.
+        let asked = match &plan {
+            Plan::Remove(id) => id.is_some(),
+            Plan::ResumeRemoval(_) => true,
+            _ => return Ok(()),
+        };
+        prop_assert_eq!(plan.finalizer(), Finalizer::Released);
+        prop_assert!(asked || !is_in_cloud, "the machine is left in the cloud");
+        let answer = asked.then(|| deletion());
+        let is_gone = matches!(answer, None | Some(Ok(nephele_cloud::Deletion::Gone)));
+        prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
+    }
+}
