@@ -88,6 +88,16 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
     }
 }
 
+/// The SimulatedCloud of this name as the cloud has it once [`tell`] has sent it.
+pub(crate) fn current(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
+    let all = context.catalogs.told.lock();
+    match planned(context, &all, &(namespace.to_owned(), name.to_owned())) {
+        Plan::Keep(object) => object,
+        Plan::Put { object, .. } => Some(object),
+        Plan::Delete => None,
+    }
+}
+
 /// Sends the catalog of the SimulatedCloud of this name to the cloud if it changed, and returns the SimulatedCloud as the
 /// cloud has it. A paused one keeps the catalog that the cloud has. After a restart the cloud gets the one that its status says
 /// was in force, with the clock that the status says was carried out; one that was paused before the cloud had it does not
@@ -95,8 +105,7 @@ fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog
 pub(crate) fn tell(context: &Context, namespace: &str, name: &str) -> Option<Arc<SimulatedCloud>> {
     let mut all = context.catalogs.told.lock();
     let key = (namespace.to_owned(), name.to_owned());
-    let found = context.clouds.get(namespace, name).filter(|found| !is_being_restored(&found.metadata));
-    let plan = plan(found.as_ref(), all.get(&key));
+    let plan = planned(context, &all, &key);
     let deleted = match &plan {
         Plan::Keep(object) => return object.clone(),
         Plan::Put { replaces, .. } => *replaces,
@@ -139,6 +148,11 @@ enum Plan {
     },
     /// Delete its catalog.
     Delete,
+}
+
+fn planned(context: &Context, all: &BTreeMap<(String, String), Told>, key: &(String, String)) -> Plan {
+    let found = context.clouds.get(&key.0, &key.1).filter(|found| !is_being_restored(&found.metadata));
+    plan(found.as_ref(), all.get(key))
 }
 
 /// Pure.

@@ -28,7 +28,7 @@ pub(super) struct Fetched {
     pub(super) etcd: Option<Arc<AuthoritySecret>>,
     /// The state of the claim for the load balancer's address; none once the cluster is provisioned.
     pub(super) claim: Option<Claim>,
-    /// The SimulatedCloud of the cluster.
+    /// The SimulatedCloud of the cluster, as the cloud has it once it was told.
     pub(super) cloud: Option<Arc<SimulatedCloud>>,
     /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
@@ -58,8 +58,7 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let wanted = if waits { object.wanted() } else { Vec::new() };
     let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    // The cloud gets the catalog before the cluster's machines see their SimulatedCloud.
-    let cloud = catalogs::tell(context, &namespace, cloud_name(object));
+    let cloud = catalogs::current(context, &namespace, cloud_name(object));
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }
 

@@ -16,9 +16,11 @@ use nephele_cloud::CallError;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
+use crate::catalogs;
 use crate::claims::{self, Made};
-use crate::context::Context;
+use crate::context::{Context, cluster_of};
 use crate::finalizer::{Finalizer, Removal};
+use crate::offer::cloud_name;
 use crate::refusal::retry;
 use crate::reserve;
 use plan::Plan;
@@ -74,6 +76,8 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure.
     let plan = plan::plan(&object, validated);
+    // 4. act: the cloud, then the spec. The cloud gets the catalog before the cluster's machines see their SimulatedCloud.
+    tell_cloud(&object, &context);
     let mut object = object;
     if plan.finalizer() == Finalizer::Added
         && let Some(held) = act::hold(&object, &context).await?
@@ -132,7 +136,6 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             Ok(Outcome::Done)
         }
         Plan::Provide(wanted) => {
-            // 4. act: the cloud, then the spec.
             claims::own_again(&*object, &wanted.spec.id.name, &context).await.map_err(Error::Claims)?;
             let applied = act::provide(&object, &context, &wanted).await?;
             let object = applied.object.as_ref().unwrap_or(&*object);
@@ -151,6 +154,13 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
             // 6. when to reconcile again.
             Ok(applied.outcome())
         }
+    }
+}
+
+/// Sends the catalog of the cluster's SimulatedCloud to the cloud.
+fn tell_cloud(object: &InMemoryCluster, context: &Context) {
+    if let Some(id) = cluster_of(&object.metadata) {
+        catalogs::tell(context, &id.namespace, cloud_name(object));
     }
 }
 

@@ -15,6 +15,16 @@ use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of_machine};
 use crate::offer::{Offer, model};
 
+/// The Machine of an object, and the cluster that it belongs to.
+#[derive(Default)]
+pub(super) struct Owner {
+    /// Whether a Machine owns the object.
+    is_there: bool,
+    machine: Option<Arc<Machine>>,
+    /// The Cluster that the Machine names, or else the label.
+    pub(super) cluster: Option<ClusterId>,
+}
+
 /// The objects and the state that were read.
 #[derive(Default)]
 pub(super) struct Fetched {
@@ -41,7 +51,8 @@ pub(super) struct Fetched {
     pub(super) authorities_fault: Option<String>,
 }
 
-pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result<Fetched, Error> {
+/// Reads which cluster a machine belongs to.
+pub(super) async fn owner(object: &InMemoryMachine, context: &Context) -> Result<Owner, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_machine(&object.metadata);
     let mut machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
@@ -51,12 +62,19 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
             api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
         machine = found.map(Arc::new);
     }
-    let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()) else {
-        return Ok(Fetched { owned: owner.is_some(), machine, ..Fetched::default() });
-    };
-    // Before anything of the cluster is read: from here on, changes of the cluster trigger a reconcile of the machine.
-    context.known_machines.note(&id, &object.name_any());
-    let living = owner.is_some() && object.metadata.deletion_timestamp.is_none();
+    let cluster = cluster_of_machine(&object.metadata, machine.as_deref());
+    Ok(Owner { is_there: owner.is_some(), machine, cluster })
+}
+
+/// Reads the rest.
+pub(super) async fn fetch(
+    object: &InMemoryMachine,
+    context: &Context,
+    owner: Owner,
+) -> Result<Fetched, Error> {
+    let Owner { is_there: owned, machine, cluster } = owner;
+    let Some(id) = cluster else { return Ok(Fetched { owned, machine, ..Fetched::default() }) };
+    let living = owned && object.metadata.deletion_timestamp.is_none();
     let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
     let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
     // The cluster reconciler stores the offer before it creates the cluster. So read the cluster first: if it exists,
@@ -71,7 +89,7 @@ pub(super) async fn fetch(object: &InMemoryMachine, context: &Context) -> Result
     });
     let existing = context.cloud.observe_machine(&machine_id);
     Ok(Fetched {
-        owned: owner.is_some(),
+        owned,
         machine,
         claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
         cluster: context.cluster(&id),

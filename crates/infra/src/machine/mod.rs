@@ -11,6 +11,7 @@ mod validate;
 
 use std::sync::Arc;
 
+use kube::ResourceExt as _;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_cloud::{Deletion, MachineError, MachineId};
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
@@ -22,6 +23,7 @@ use crate::finalizer::{Finalizer, Removal};
 use crate::hooks::{Answer, HookError};
 use crate::refusal::retry;
 use crate::reserve;
+use fetch::Owner;
 pub(crate) use hook::waiting;
 use plan::{Answered, Plan, Waiting};
 use validate::Validated;
@@ -78,7 +80,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     // 0. A machine that began elsewhere keeps its room, whatever is decided.
     reserve::machine(&context, &object);
     // 1. fetch: from the caches and the cloud; addresses from the API.
-    let fetched = fetch::fetch(&object, &context).await?;
+    let owner = fetch::owner(&object, &context).await?;
+    follow(&object, &context, &owner);
+    let fetched = fetch::fetch(&object, &context, owner).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure. When the plan needs the answer of extensions, they are called, and then the plan is made again.
@@ -168,6 +172,14 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
             // 6. when to reconcile again.
             Ok(applied.outcome())
         }
+    }
+}
+
+/// From here on, changes of its cluster trigger a reconcile of the machine. So this comes before anything of the cluster is
+/// read.
+fn follow(object: &InMemoryMachine, context: &Context, owner: &Owner) {
+    if let Some(id) = &owner.cluster {
+        context.known_machines.note(id, &object.name_any());
     }
 }
 
