@@ -10,8 +10,6 @@ use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
 use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId, Market};
 use nephele_kit::{Event, Events, Severity};
 
-use crate::machine;
-
 /// The most addresses of an instance in a status.
 const ADDRESSES_MAX: usize = 16;
 /// How many leaked instances or load balancers an event names.
@@ -79,7 +77,7 @@ pub(crate) fn of_status(
                 catalog: catalog_of(cloud, of),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
-                market: machine::market(&market),
+                market: crate::machine::market(&market),
             },
         })
     };

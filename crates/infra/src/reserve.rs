@@ -20,7 +20,7 @@ use nephele_kit::{is_externally_managed, owner_cluster, owner_machine};
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::finalizer::is_held;
-use crate::machine;
+use crate::machine::{allocation, cloud, hardware, has_begun, market, zone};
 use crate::offer::cloud_name;
 
 /// What clusters and machines had before a restart, which is reserved once.
@@ -140,17 +140,17 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
     if object.has_ended() {
         return None;
     }
-    let has_begun = machine::has_begun(object);
-    let allocation = machine::allocation(object, owner.as_deref());
+    let has_begun = has_begun(object);
+    let allocation = allocation(object, owner.as_deref());
     let has_some = has_begun || !allocation.addresses.is_empty() || allocation.ordinal.is_some();
     has_some.then(|| FormerMachine {
         id: MachineId { cluster, name: object.name_any() },
         has_begun,
-        zone: machine::zone(object),
-        catalog: machine::cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+        zone: zone(object),
+        catalog: cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
         instance_type: Some(object.spec.instance_type.clone()).filter(|name| !name.is_empty()),
-        market: machine::market(&object.spec.market),
-        hardware: machine::hardware(object).unwrap_or_default(),
+        market: market(&object.spec.market),
+        hardware: hardware(object).unwrap_or_default(),
         allocation,
     })
 }

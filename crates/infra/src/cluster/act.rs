@@ -1,95 +1,131 @@
 //! Creates or deletes a cluster. Everything here is idempotent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{Backend, CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer};
+use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
+use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
 use tracing::warn;
 
+use super::acted::{Acted, Applied, outcome};
+use super::plan::Plan;
 use super::validate::{Wanted, first_created};
 use super::{Error, credentials};
 use crate::authorities::AuthoritiesState;
-use crate::claims::{self, Claim};
-use crate::context::Context;
-use crate::finalizer::{Removal, is_held};
-use crate::offer::Offer;
+use crate::catalogs;
+use crate::claims::{self, Claim, Made, Unmet};
+use crate::context::{Context, cluster_of};
+use crate::finalizer::{Finalizer, Removal, is_held};
+use crate::offer::cloud_name;
 use crate::refusal::retry;
-
-/// When to look again at a cluster whose machines of before a restart are not reserved yet.
-const EARLY: Duration = Duration::from_secs(1);
-
-/// The result of [`provide`].
-#[derive(Debug)]
-pub(super) struct Applied {
-    /// The object as it was written; none when nothing was written.
-    pub(super) object: Option<InMemoryCluster>,
-    pub(super) endpoint: Result<Endpoint, ClusterError>,
-    /// The backends of its load balancer, by name; none when the cloud says nothing about them.
-    pub(super) backends: Option<BTreeMap<String, Backend>>,
-    /// The machines in the status that the cloud does not have yet after a restart.
-    pub(super) expected: BTreeSet<String>,
-    /// Whether some of them may never come: the machines of before the restart are not reserved yet.
-    pub(super) is_early: bool,
-    /// The host that new clusters are published under.
-    pub(super) advertised_host: String,
-    pub(super) authorities: AuthoritiesState,
-    /// The offer of its SimulatedCloud.
-    pub(super) offer: Arc<Offer>,
-    /// The address that the load balancer got from a pool.
-    pub(super) claimed: Option<ClaimedAddress>,
-}
-
-impl Applied {
-    pub(super) fn outcome(&self) -> Outcome {
-        if self.is_early { self.outcome_within(EARLY) } else { outcome(&self.endpoint, &self.authorities) }
-    }
-
-    /// When to reconcile again, at the latest after a time.
-    pub(super) fn outcome_within(&self, wait: Duration) -> Outcome {
-        match outcome(&self.endpoint, &self.authorities) {
-            Outcome::After(after) => Outcome::After(after.min(wait)),
-            Outcome::Done | Outcome::WaitingOn(_) => Outcome::After(wait),
-        }
-    }
-}
-
-/// When to reconcile again.
-fn outcome(endpoint: &Result<Endpoint, ClusterError>, authorities: &AuthoritiesState) -> Outcome {
-    match endpoint {
-        Err(error) => retry(error.class()),
-        Ok(_) => match authorities {
-            AuthoritiesState::Missing => Outcome::WaitingOn("authorities"),
-            AuthoritiesState::Invalid(_) => Outcome::WaitingOn("valid authorities"),
-            AuthoritiesState::InUse => Outcome::Done,
-        },
-    }
-}
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Adds the finalizer, so that the object is not removed before the resources that are created for it.
-pub(super) async fn hold(
-    object: &InMemoryCluster,
+/// Does what was planned. Returns the object as it was written last, and what was done.
+pub(super) async fn act(
+    object: Arc<InMemoryCluster>,
     context: &Context,
-) -> Result<Option<InMemoryCluster>, Error> {
-    patch::add_finalizer(&api(object, context), object, finalizers::CLUSTER).await.map_err(Error::Patch)
+    plan: Plan,
+) -> Result<(Arc<InMemoryCluster>, Acted), Error> {
+    tell_cloud(&object, context);
+    let object = match plan.finalizer() {
+        Finalizer::Added => hold(object, context).await?,
+        Finalizer::Kept | Finalizer::AddedWithSpec | Finalizer::Released => object,
+    };
+    let acted = match plan {
+        Plan::Leave(outcome) => Acted::Left(outcome),
+        Plan::Unpause => Acted::Unpaused,
+        Plan::WaitForCloud(name) => Acted::WithoutCloud(name),
+        Plan::Support(wanted) => Acted::Left(support(&object, context, &wanted)),
+        Plan::Pause { message, kept } => {
+            let outcome = kept.map(|wanted| keep(&object, context, &wanted));
+            Acted::Rested { message, outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")) }
+        }
+        Plan::Abandon(id) => {
+            abandon(context, &id);
+            Acted::Left(Outcome::Done)
+        }
+        Plan::Wait { unmet, wanted } => wait(&object, context, unmet, &wanted).await?,
+        Plan::Remove(id) => {
+            let removal = remove(&object, context, id.as_ref()).await?;
+            removed(&object, context, removal).await?
+        }
+        Plan::ResumeRemoval(wanted) => {
+            let removal = resume_removal(&object, context, &wanted).await?;
+            removed(&object, context, removal).await?
+        }
+        Plan::Provide(wanted) => {
+            let mut applied = provide(&object, context, &wanted).await?;
+            let written = applied.object.take();
+            let acted = Acted::Provided { id: wanted.spec.id, applied: Box::new(applied) };
+            return Ok((written.map_or(object, Arc::new), acted));
+        }
+    };
+    Ok((object, acted))
 }
 
-pub(super) async fn provide(
+/// Sends the catalog of the cluster's SimulatedCloud to the cloud, before the cluster's machines see that SimulatedCloud.
+fn tell_cloud(object: &InMemoryCluster, context: &Context) {
+    if let Some(id) = cluster_of(&object.metadata) {
+        catalogs::tell(context, &id.namespace, cloud_name(object));
+    }
+}
+
+/// Adds the finalizer, so that the object is not removed before the resources that are created for it. Returns the object as
+/// it is then.
+async fn hold(object: Arc<InMemoryCluster>, context: &Context) -> Result<Arc<InMemoryCluster>, Error> {
+    let held = patch::add_finalizer(&api(&object, context), &object, finalizers::CLUSTER).await;
+    Ok(held.map_err(Error::Patch)?.map_or(object, Arc::new))
+}
+
+/// Claims the address of the load balancer.
+async fn wait(
     object: &InMemoryCluster,
     context: &Context,
+    unmet: Unmet,
     wanted: &Wanted,
-) -> Result<Applied, Error> {
+) -> Result<Acted, Error> {
+    let cluster = &wanted.spec.id.name;
+    claims::own_again(object, cluster, context).await.map_err(Error::Claims)?;
+    let made = claims::make(object, cluster, wanted.claim.as_slice(), context).await;
+    Ok(match made.map_err(Error::Claims)? {
+        Made::All => Acted::Claimed(unmet),
+        Made::NotInstalled => Acted::NotInstalled,
+    })
+}
+
+/// How far a deletion is. Lets the object go when nothing is left.
+async fn removed(
+    object: &InMemoryCluster,
+    context: &Context,
+    removal: Removal<CallError>,
+) -> Result<Acted, Error> {
+    let (message, outcome) = match removal {
+        Removal::Done => {
+            let_go(object, context).await?;
+            return Ok(Acted::Left(Outcome::Done));
+        }
+        Removal::InProgress => {
+            let message = "Waiting for the deletion of the load balancer".to_owned();
+            (message, Outcome::WaitingOn("deletion"))
+        }
+        Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
+        Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
+    };
+    Ok(Acted::Deleting { message, outcome })
+}
+
+/// Creates or updates the cluster, and publishes it in its object.
+async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Result<Applied, Error> {
     let id = &wanted.spec.id;
+    claims::own_again(object, &id.name, context).await.map_err(Error::Claims)?;
     let advertised_host = context.cloud.advertised_host().to_owned();
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
     let offer = Arc::clone(&wanted.offer);
@@ -178,7 +214,7 @@ fn show(context: &Context, wanted: &Wanted) {
 
 /// Restores a cluster that was provisioned before a restart, without writing to its object. A cluster that runs is left
 /// alone.
-pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
+fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let complete = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
     // The load balancer of a cluster that is being deleted may be gone.
     let is_gone = object.metadata.deletion_timestamp.is_some()
@@ -191,7 +227,7 @@ pub(super) fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted)
 }
 
 /// Runs the simulated cluster of an object that must not be written to: an externally managed or a paused one.
-pub(super) fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
+fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let id = &wanted.spec.id;
     show(context, wanted);
     let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
@@ -268,7 +304,7 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Au
 
 /// Restores a cluster from before a restart that is to be deleted, and deletes it: until the cloud deletes its load
 /// balancer, it runs.
-pub(super) async fn resume_removal(
+async fn resume_removal(
     object: &InMemoryCluster,
     context: &Context,
     wanted: &Wanted,
@@ -280,7 +316,7 @@ pub(super) async fn resume_removal(
 }
 
 /// Deletes a cluster, its load balancer first. Returns how far that is.
-pub(super) async fn remove(
+async fn remove(
     object: &InMemoryCluster,
     context: &Context,
     id: Option<&ClusterId>,
@@ -299,7 +335,7 @@ pub(super) async fn remove(
 }
 
 /// Removes the finalizer when nothing else is left.
-pub(super) async fn let_go(object: &InMemoryCluster, context: &Context) -> Result<(), Error> {
+async fn let_go(object: &InMemoryCluster, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::CLUSTER).await;
     removed.map(drop).map_err(Error::Patch)
 }

@@ -1,8 +1,10 @@
 //! `InMemoryCluster`: its load balancer, its certificates, its failure domains.
 
 mod act;
+mod acted;
 mod backends;
 mod credentials;
+mod error;
 mod fetch;
 mod plan;
 mod report;
@@ -10,60 +12,17 @@ mod validate;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use nephele_api::conditions::reasons;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::CallError;
-use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
-use thiserror::Error;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus};
+use nephele_kit::Outcome;
 
-use crate::catalogs;
-use crate::claims::{self, Made};
-use crate::context::{Context, cluster_of};
-use crate::finalizer::{Finalizer, Removal};
-use crate::offer::cloud_name;
-use crate::refusal::retry;
+use crate::claims;
+use crate::context::Context;
 use crate::reserve;
-use plan::Plan;
-
 pub(crate) use act::abandon;
-
-/// Why a cluster could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A Secret could not be read.
-    #[error("failed to read Secret {name}")]
-    Secret {
-        /// Its name.
-        name: String,
-        /// The cause.
-        #[source]
-        source: kube::Error,
-    },
-    /// A write to the management API failed.
-    #[error("failed to update the InMemoryCluster")]
-    Patch(#[source] PatchError),
-    /// The load balancer's address could not be claimed or released.
-    #[error("failed to claim or release the load balancer's address")]
-    Claims(#[source] claims::Error),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Secret { source, .. } => nephele_kit::kube_category(source),
-            Self::Patch(error) => error.category(),
-            Self::Claims(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Secret { source, .. } => nephele_kit::kube_retry(source),
-            Self::Patch(error) => error.retry(),
-            Self::Claims(error) => error.retry(),
-        }
-    }
-}
+use acted::Acted;
+pub(crate) use error::Error;
 
 /// Brings the simulated cluster in line with the InMemoryCluster, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
@@ -76,114 +35,51 @@ pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context
     let validated = validate::validate(&object, fetched);
     // 3. plan: pure.
     let plan = plan::plan(&object, validated);
-    // 4. act: the cloud, then the spec. The cloud gets the catalog before the cluster's machines see their SimulatedCloud.
-    tell_cloud(&object, &context);
-    let mut object = object;
-    if plan.finalizer() == Finalizer::Added
-        && let Some(held) = act::hold(&object, &context).await?
-    {
-        object = Arc::new(held);
-    }
-    match plan {
-        Plan::Leave(outcome) => Ok(outcome),
-        Plan::Pause { message, kept } => {
-            report::write(&*object, &context, report::resting(&*object, &message, now))
-                .await
-                .map_err(Error::Patch)?;
-            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |wanted| act::keep(&object, &context, &wanted)))
-        }
-        Plan::Unpause => {
-            // This write triggers the next reconcile, which does the work.
-            report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
-            Ok(Outcome::Done)
-        }
-        Plan::Remove(id) => {
-            let removal = act::remove(&object, &context, id.as_ref()).await?;
-            removed(&object, &context, removal).await
-        }
-        Plan::ResumeRemoval(wanted) => {
-            let removal = act::resume_removal(&object, &context, &wanted).await?;
-            removed(&object, &context, removal).await
-        }
-        Plan::Wait { unmet, wanted } => {
-            let cluster = &wanted.spec.id.name;
-            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
-            let made = claims::make(&*object, cluster, wanted.claim.as_slice(), &context).await;
-            let (status, outcome) = match made.map_err(Error::Claims)? {
-                Made::All => {
-                    (report::waiting(&object, unmet.reason(), unmet.message(), now), unmet.outcome())
-                }
-                Made::NotInstalled => {
-                    let (reason, message) = (reasons::IPAM_NOT_INSTALLED, claims::NOT_INSTALLED_MESSAGE);
-                    (
-                        report::waiting(&object, reason, message.to_owned(), now),
-                        Outcome::After(claims::NOT_INSTALLED),
-                    )
-                }
-            };
-            report::write(&*object, &context, status).await.map_err(Error::Patch)?;
-            Ok(outcome)
-        }
-        Plan::WaitForCloud(name) => {
-            report::write(&*object, &context, report::without_cloud(&object, &name, now))
-                .await
-                .map_err(Error::Patch)?;
-            Ok(Outcome::WaitingOn(reasons::CLOUD_NOT_FOUND))
-        }
-        Plan::Support(wanted) => Ok(act::support(&object, &context, &wanted)),
-        Plan::Abandon(id) => {
-            act::abandon(&context, &id);
-            Ok(Outcome::Done)
-        }
-        Plan::Provide(wanted) => {
-            claims::own_again(&*object, &wanted.spec.id.name, &context).await.map_err(Error::Claims)?;
-            let applied = act::provide(&object, &context, &wanted).await?;
-            let object = applied.object.as_ref().unwrap_or(&*object);
-            // 5. report: one status patch, or none.
-            let (id, status) = (&wanted.spec.id, report::provided(object, &applied, now));
-            if backends::are_all_that_differs(object.status.as_ref(), &status)
-                && let Some(wait) = context.backends_written.wait(id, now)
-            {
-                return Ok(applied.outcome_within(wait));
-            }
-            let known = object.status.as_ref().and_then(|known| known.load_balancer.as_ref());
-            if known != status.load_balancer.as_ref() {
-                context.backends_written.note(id.clone(), now);
-            }
-            report::write(object, &context, status).await.map_err(Error::Patch)?;
-            // 6. when to reconcile again.
-            Ok(applied.outcome())
-        }
-    }
+    // 4. act: the cloud, then the spec.
+    let (object, acted) = act::act(object, &context, plan).await?;
+    // 5. report: one status patch, or none; and when to reconcile again.
+    report(&object, &context, &acted, now).await
 }
 
-/// Sends the catalog of the cluster's SimulatedCloud to the cloud.
-fn tell_cloud(object: &InMemoryCluster, context: &Context) {
-    if let Some(id) = cluster_of(&object.metadata) {
-        catalogs::tell(context, &id.namespace, cloud_name(object));
-    }
-}
-
-/// Reports how far a deletion is. The list of backends goes: a load balancer that is being deleted has none in service.
-async fn removed(
+/// Writes the status, unless nothing but the backends has changed and they were written a moment ago.
+async fn report(
     object: &InMemoryCluster,
     context: &Context,
-    removal: Removal<CallError>,
+    acted: &Acted,
+    now: Timestamp,
 ) -> Result<Outcome, Error> {
-    let (message, outcome) = match removal {
-        Removal::Done => {
-            act::let_go(object, context).await?;
-            return Ok(Outcome::Done);
+    let Some(status) = status(object, acted, now) else { return Ok(acted.outcome()) };
+    if let Acted::Provided { id, applied } = acted {
+        if backends::are_all_that_differs(object.status.as_ref(), &status)
+            && let Some(wait) = context.backends_written.wait(id, now)
+        {
+            return Ok(applied.outcome_within(wait));
         }
-        Removal::InProgress => {
-            let message = "Waiting for the deletion of the load balancer".to_owned();
-            (message, Outcome::WaitingOn("deletion"))
+        let known = object.status.as_ref().and_then(|known| known.load_balancer.as_ref());
+        if known != status.load_balancer.as_ref() {
+            context.backends_written.note(id.clone(), now);
         }
-        Removal::Refused(error) => (nephele_kit::chain(&error), retry(error.class())),
-        Removal::Releasing(left) => (claims::release_message(&left), Outcome::After(claims::RELEASE)),
-    };
-    let mut status = report::deleting(object, &message, context.now());
-    status.load_balancer = None;
+    }
     report::write(object, context, status).await.map_err(Error::Patch)?;
-    Ok(outcome)
+    Ok(acted.outcome())
+}
+
+/// The status that follows from what was done; none if there is nothing to report. Pure.
+fn status(object: &InMemoryCluster, acted: &Acted, now: Timestamp) -> Option<InMemoryClusterStatus> {
+    Some(match acted {
+        Acted::Left(_) => return None,
+        Acted::Rested { message, .. } => report::resting(object, message, now),
+        Acted::Unpaused => report::unpaused(object, now),
+        Acted::Claimed(unmet) => report::waiting(object, unmet.reason(), unmet.message(), now),
+        Acted::NotInstalled => {
+            let message = claims::NOT_INSTALLED_MESSAGE.to_owned();
+            report::waiting(object, reasons::IPAM_NOT_INSTALLED, message, now)
+        }
+        Acted::WithoutCloud(name) => report::without_cloud(object, name, now),
+        Acted::Provided { applied, .. } => report::provided(object, applied, now),
+        // A load balancer that is being deleted has no backends in service.
+        Acted::Deleting { message, .. } => {
+            InMemoryClusterStatus { load_balancer: None, ..report::deleting(object, message, now) }
+        }
+    })
 }

@@ -8,7 +8,7 @@ use nephele_api::infrastructure::v1beta2::{
 };
 use nephele_cloud::ClusterError;
 
-use super::act::Applied;
+use super::acted::Applied;
 use super::backends;
 use crate::authorities::AuthoritiesState;
 use crate::offer::{Location, missing_message};

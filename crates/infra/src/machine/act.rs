@@ -1,7 +1,7 @@
 //! Creates or deletes a machine. Everything here is idempotent.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -14,63 +14,123 @@ use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
     Allocation, Deletion, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Role, Stage,
-    StageObservation,
 };
 use nephele_kit::{Outcome, Precondition, patch};
 use tracing::{info, warn};
 
+use super::acted::Acted;
+pub(super) use super::acted::Applied;
+use super::plan::{Decision, Waiting};
 use super::validate::has_begun;
-use super::{Error, bootstrap, software};
+use super::{Error, bootstrap, hook, software};
 use crate::catalogs;
-use crate::claims;
+use crate::claims::{self, Claim, Made};
 use crate::context::Context;
 use crate::finalizer::Removal;
+use crate::hooks::Answer;
 use crate::notable;
 use crate::refusal::retry;
-
-/// The result of [`provide`].
-#[derive(Debug)]
-pub(super) struct Applied {
-    /// The object as it was written; none when nothing was written.
-    pub(super) object: Option<InMemoryMachine>,
-    /// The state of the machine; none when it was deleted meanwhile.
-    pub(super) observed: Result<Option<MachineObservation>, MachineError>,
-    /// The addresses that it got from pools.
-    pub(super) claimed: Vec<ClaimedAddress>,
-}
-
-impl Applied {
-    pub(super) fn outcome(&self) -> Outcome {
-        match &self.observed {
-            Err(error) => retry(error.class()),
-            // The cloud reports when the next stage is reached.
-            Ok(Some(observed)) => {
-                let done =
-                    observed.stages.values().all(|stage| matches!(stage, StageObservation::Reached { .. }));
-                if done { Outcome::Done } else { Outcome::WaitingOn("start-up") }
-            }
-            // Its cluster was deleted between the two calls.
-            Ok(None) => Outcome::After(Duration::from_secs(1)),
-        }
-    }
-}
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Adds the finalizer, so that the object is not removed before its machine. Returns the object as it was written, if it
-/// was.
+/// Adds the finalizer, so that the object is not removed before its machine. Returns the object as it is then.
 pub(super) async fn hold(
+    object: Arc<InMemoryMachine>,
+    context: &Context,
+) -> Result<Arc<InMemoryMachine>, Error> {
+    let held = patch::add_finalizer(&api(&object, context), &object, finalizers::MACHINE).await;
+    Ok(held.map_err(Error::Patch)?.map_or(object, Arc::new))
+}
+
+/// Does what was decided. Returns the object as it was written last, and what was done.
+pub(super) async fn act(
+    object: Arc<InMemoryMachine>,
+    context: &Context,
+    decision: Decision,
+    now: Timestamp,
+) -> Result<(Arc<InMemoryMachine>, Acted), Error> {
+    // Boxed, as futures of rare decisions should not make all of them larger.
+    let acted = match decision {
+        Decision::Leave(outcome) => Acted::Left(outcome),
+        Decision::Unpause => Acted::Unpaused,
+        Decision::Pause { message, kept } => {
+            let outcome = kept.map(|spec| keep(&object, context, *spec));
+            Acted::Rested { message, outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")) }
+        }
+        Decision::Wait { waiting, role, cluster, missing } => {
+            let waiting = wait(&object, context, waiting, &cluster, &missing).await?;
+            Acted::Waited { waiting, role }
+        }
+        Decision::Remove(id) => {
+            let removal = Box::pin(remove(&object, context, id.as_ref())).await?;
+            Box::pin(removed(&object, context, id.as_ref(), removal)).await?
+        }
+        Decision::ResumeRemoval(spec) => {
+            let id = spec.id.clone();
+            let removal = Box::pin(resume_removal(&object, context, *spec)).await?;
+            Box::pin(removed(&object, context, Some(&id), removal)).await?
+        }
+        Decision::Terminate { spec, noted } => {
+            let role = spec.role;
+            let (written, deletion) = Box::pin(terminate(&object, context, *spec, noted, now)).await?;
+            return Ok((written.map_or(object, Arc::new), Acted::Terminated { role, deletion }));
+        }
+        Decision::Provide { spec, claimed } => {
+            let mut applied = provide(&object, context, *spec, claimed).await?;
+            let written = applied.object.take();
+            return Ok((written.map_or(object, Arc::new), Acted::Provided(Box::new(applied))));
+        }
+    };
+    Ok((object, acted))
+}
+
+/// Claims addresses during a wait, so that the machine can boot as soon as the wait is over. Returns what it waits for.
+async fn wait(
     object: &InMemoryMachine,
     context: &Context,
-) -> Result<Option<InMemoryMachine>, Error> {
-    patch::add_finalizer(&api(object, context), object, finalizers::MACHINE).await.map_err(Error::Patch)
+    waiting: Waiting,
+    cluster: &str,
+    missing: &[Claim],
+) -> Result<Waiting, Error> {
+    claims::own_again(object, cluster, context).await.map_err(Error::Claims)?;
+    let made = claims::make(object, cluster, missing, context).await.map_err(Error::Claims)?;
+    Ok(if made == Made::NotInstalled { Waiting::Ipam } else { waiting })
+}
+
+/// How far a deletion is. Lets the object go when nothing is left.
+async fn removed(
+    object: &InMemoryMachine,
+    context: &Context,
+    id: Option<&MachineId>,
+    removal: Removal<MachineError>,
+) -> Result<Acted, Error> {
+    let (message, outcome) = match removal {
+        Removal::InProgress => {
+            let message = "Waiting for the deletion of the simulated machine".to_owned();
+            (message, Ok(Outcome::WaitingOn("deletion")))
+        }
+        Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
+        Removal::Releasing(left) => (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE))),
+        Removal::Done => match hook::after_delete(object, context, id).await {
+            Ok(Answer::GoOn) => {
+                let_go(object, context).await?;
+                return Ok(Acted::Left(Outcome::Done));
+            }
+            Ok(Answer::Wait { after, message }) => {
+                note_end(object, context).await?;
+                (message, Ok(Outcome::After(after)))
+            }
+            Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
+        },
+    };
+    Ok(Acted::Deleting { message, outcome })
 }
 
 /// Restores a machine whose creation began before a restart, without writing to its object. A machine that runs is left
 /// alone.
-pub(super) fn keep(object: &InMemoryMachine, context: &Context, spec: MachineSpec) -> Outcome {
+fn keep(object: &InMemoryMachine, context: &Context, spec: MachineSpec) -> Outcome {
     let (id, role) = (spec.id.clone(), spec.role);
     let is_there = context.cloud.observe_machine(&id).is_some();
     let goes = object.metadata.deletion_timestamp.is_some() || object.termination().is_some();
@@ -98,31 +158,36 @@ fn register(context: &Context, id: &MachineId, role: Role) -> Result<(), Machine
     }
 }
 
-pub(super) async fn provide(
+/// Creates or updates a machine, and records it in its object.
+async fn provide(
     object: &InMemoryMachine,
     context: &Context,
-    spec: MachineSpec,
+    mut spec: MachineSpec,
     claimed: Vec<ClaimedAddress>,
 ) -> Result<Applied, Error> {
+    if let Some(kubeadm) = Box::pin(bootstrap::read(object, &spec, context)).await? {
+        spec.kubeadm = Some(kubeadm);
+    }
+    claims::own_again(object, &spec.id.cluster.name, context).await.map_err(Error::Claims)?;
     let (id, role) = (spec.id.clone(), spec.role);
     // A machine may be of another cloud than its cluster, when the cluster has moved.
     catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
     let observed = made.and_then(|()| context.cloud.describe_machine(&id));
-    let mut named = None;
+    let mut written = None;
     if let Ok(Some(observed)) = &observed
         && let Some((wanted, precondition)) = recorded(object, observed)
     {
         // Before the status says that the machine is provisioned: then Cluster API reads spec and status.
         let patched = patch::object(&api(object, context), object, &wanted, precondition).await;
-        named = patched.map_err(Error::Patch)?;
+        written = patched.map_err(Error::Patch)?;
         // The first read may show it long after its creation, or the next manager's may.
         if object.origin().is_none() {
             info!(machine = %id, zone = observed.zone, "Created an instance");
             notable::instance_created(object, observed.zone.as_deref(), &context.events);
         }
     }
-    Ok(Applied { object: named, observed, claimed })
+    Ok(Applied { object: written, observed, claimed })
 }
 
 /// The object with the data that has to outlive its status: the origin and the software of the machine, its provider ID
@@ -210,7 +275,7 @@ fn delete(context: &Context, id: &MachineId) -> (bool, Result<Deletion, MachineE
     }
 }
 
-pub(super) async fn remove(
+async fn remove(
     object: &InMemoryMachine,
     context: &Context,
     id: Option<&MachineId>,
@@ -239,7 +304,7 @@ pub(super) async fn remove(
 }
 
 /// Restores a machine from before a restart that is to be deleted, and deletes it. Returns how far that is.
-pub(super) async fn resume_removal(
+async fn resume_removal(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,
@@ -273,7 +338,7 @@ async fn note_deletion(object: &InMemoryMachine, context: &Context, since: Times
 }
 
 /// Records that the instance is gone: after a restart nobody asks for its deletion again.
-pub(super) async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
+async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     if object.has_ended() || !has_begun(object) {
         return Ok(());
     }
@@ -296,7 +361,7 @@ async fn note(object: &InMemoryMachine, context: &Context, wanted: InMemoryMachi
 }
 
 /// Removes the finalizer when nothing else is left.
-pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
+async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
     context.known_machines.forget(&object.namespace().unwrap_or_default(), &object.name_any());
@@ -306,7 +371,7 @@ pub(super) async fn let_go(object: &InMemoryMachine, context: &Context) -> Resul
 /// Terminates the instance of a machine, as a cloud does when an instance fails. The termination is written to the
 /// object before the cloud is called, so that no restart and no other management cluster brings the instance back.
 /// Returns the object as it was written, if it was, and the state of the deletion.
-pub(super) async fn terminate(
+async fn terminate(
     object: &InMemoryMachine,
     context: &Context,
     spec: MachineSpec,

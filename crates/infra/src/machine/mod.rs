@@ -1,7 +1,9 @@
 //! `InMemoryMachine`: waits, boots, joins its cluster, is deleted.
 
 mod act;
+mod acted;
 mod bootstrap;
+mod error;
 mod fetch;
 mod hook;
 mod plan;
@@ -11,68 +13,21 @@ mod validate;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{Deletion, MachineError, MachineId};
-use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
-use thiserror::Error;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineStatus};
+use nephele_kit::Outcome;
 
-use crate::claims::{self, Made};
 use crate::context::Context;
-use crate::finalizer::{Finalizer, Removal};
-use crate::hooks::{Answer, HookError};
-use crate::refusal::retry;
+use crate::finalizer::Finalizer;
 use crate::reserve;
+use acted::Acted;
+pub(crate) use error::Error;
 use fetch::Owner;
 pub(crate) use hook::waiting;
-use plan::{Answered, Plan, Waiting};
-use validate::Validated;
+use plan::{Answered, Decision, Plan};
+use validate::Wanted;
 pub(crate) use validate::{allocation, cloud, hardware, has_begun, market, zone};
-
-/// Why a machine could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A write to the management API failed.
-    #[error("failed to update the InMemoryMachine")]
-    Patch(#[source] PatchError),
-    /// Addresses could not be claimed or released.
-    #[error("failed to claim or release the machine's addresses")]
-    Claims(#[source] claims::Error),
-    /// An object could not be read.
-    #[error("failed to read {kind} {name}")]
-    Read {
-        /// Its kind.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// The cause.
-        #[source]
-        source: kube::Error,
-    },
-    /// An extension could not be called, or failed.
-    #[error("failed to call the extensions for the machine")]
-    Hook(#[source] HookError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Patch(error) => error.category(),
-            Self::Claims(error) => error.category(),
-            Self::Read { source, .. } => nephele_kit::kube_category(source),
-            Self::Hook(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Patch(error) => error.retry(),
-            Self::Claims(error) => error.retry(),
-            Self::Read { source, .. } => nephele_kit::kube_retry(source),
-            Self::Hook(error) => error.retry(),
-        }
-    }
-}
 
 /// Brings the simulated machine in line with the InMemoryMachine, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
@@ -85,94 +40,25 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let fetched = fetch::fetch(&object, &context, owner).await?;
     // 2. validate: pure.
     let validated = validate::validate(&object, fetched);
-    // 3. plan: pure. When the plan needs the answer of extensions, they are called, and then the plan is made again.
-    let (mut object, mut failed) = (object, None);
-    let plan = plan::plan(&object, validated, None);
-    if plan.finalizer() == Finalizer::Added
-        && let Some(held) = act::hold(&object, &context).await?
-    {
-        object = Arc::new(held);
-    }
-    let plan = match plan {
-        Plan::Ask(wanted) => {
-            let answer = match hook::before_create(&object, &context, &wanted.spec).await {
-                Ok(answer) => Answered::Said(answer),
-                Err(error) => {
-                    let message = nephele_kit::chain(&error);
-                    failed = Some(Error::Hook(error));
-                    Answered::Failed(message)
-                }
-            };
-            plan::plan(&object, Validated::Wanted(wanted), Some(&answer))
-        }
-        plan => plan,
+    // 3. plan: pure. If extensions have to be asked, their answer decides.
+    let plan = plan::first(&object, validated);
+    let object = match plan.finalizer() {
+        Finalizer::Added => act::hold(object, &context).await?,
+        Finalizer::Kept | Finalizer::AddedWithSpec | Finalizer::Released => object,
     };
-    match plan {
-        Plan::Leave(outcome) => Ok(outcome),
-        Plan::Pause { message, kept } => {
-            report::write(&*object, &context, report::resting(&*object, &message, now))
-                .await
-                .map_err(Error::Patch)?;
-            Ok(kept.map_or(Outcome::WaitingOn("unpaused"), |spec| act::keep(&object, &context, *spec)))
-        }
-        Plan::Unpause => {
-            // This write triggers the next reconcile, which does the work.
-            report::write(&*object, &context, report::unpaused(&*object, now)).await.map_err(Error::Patch)?;
-            Ok(Outcome::Done)
-        }
-        Plan::Wait { waiting, role, cluster, missing } => {
-            // Add the claims during the wait, so that the machine can boot as soon as the wait is over.
-            claims::own_again(&*object, &cluster, &context).await.map_err(Error::Claims)?;
-            let made = claims::make(&*object, &cluster, &missing, &context).await.map_err(Error::Claims)?;
-            let waiting = if made == Made::NotInstalled { Waiting::Ipam } else { waiting };
-            report::write(&*object, &context, report::waiting(&object, &waiting, role, now))
-                .await
-                .map_err(Error::Patch)?;
-            failed.map_or_else(|| Ok(waiting.outcome()), Err)
-        }
-        Plan::Remove(id) => {
-            // Boxed, as futures of rare plans should not make all of them larger.
-            let removal = Box::pin(act::remove(&object, &context, id.as_ref())).await?;
-            Box::pin(removed(&object, &context, id.as_ref(), removal)).await
-        }
-        Plan::ResumeRemoval(spec) => {
-            let id = spec.id.clone();
-            let removal = Box::pin(act::resume_removal(&object, &context, *spec)).await?;
-            Box::pin(removed(&object, &context, Some(&id), removal)).await
-        }
-        Plan::Terminate { spec, noted } => {
-            let role = spec.role;
-            let terminated = Box::pin(act::terminate(&object, &context, *spec, noted, now));
-            let (written, deletion) = terminated.await?;
-            let object = written.as_ref().unwrap_or(&*object);
-            report::write(object, &context, report::terminated(object, role, now))
-                .await
-                .map_err(Error::Patch)?;
-            Ok(match deletion {
-                Ok(Deletion::Gone) => Outcome::Done,
-                Ok(Deletion::InProgress { .. }) => Outcome::WaitingOn("deletion"),
-                Err(error) => retry(error.class()),
-            })
-        }
-        // Does not happen: the extensions were called, and the plan was made again.
-        Plan::Ask(_) => Ok(Outcome::WaitingOn("answer")),
-        Plan::Provide { mut spec, claimed } => {
-            if let Some(kubeadm) = Box::pin(bootstrap::read(&object, &spec, &context)).await? {
-                spec.kubeadm = Some(kubeadm);
-            }
-            // 4. act: the cloud, then the spec.
-            let cluster = &spec.id.cluster.name;
-            claims::own_again(&*object, cluster, &context).await.map_err(Error::Claims)?;
-            let applied = act::provide(&object, &context, *spec, claimed).await?;
-            let object = applied.object.as_ref().unwrap_or(&*object);
-            // 5. report: one status patch, or none.
-            if let Some(status) = report::provided(object, &applied, now) {
-                report::write(object, &context, status).await.map_err(Error::Patch)?;
-            }
-            // 6. when to reconcile again.
-            Ok(applied.outcome())
-        }
+    let (decision, failed) = match plan {
+        Plan::Decided(decision) => (decision, None),
+        Plan::Ask(wanted) => ask(&object, &context, *wanted).await,
+    };
+    // 4. act: the cloud, then the spec.
+    let (object, acted) = act::act(object, &context, decision, now).await?;
+    // 5. report: one status patch, or none.
+    if let Some(status) = status(&object, &acted, now) {
+        report::write(&*object, &context, status).await.map_err(Error::Patch)?;
     }
+    // 6. when to reconcile again.
+    let outcome = acted.outcome()?;
+    failed.map_or(Ok(outcome), Err)
 }
 
 /// From here on, changes of its cluster trigger a reconcile of the machine. So this comes before anything of the cluster is
@@ -183,34 +69,26 @@ fn follow(object: &InMemoryMachine, context: &Context, owner: &Owner) {
     }
 }
 
-/// Reports how far a deletion is, and lets the object go when nothing is left.
-async fn removed(
-    object: &InMemoryMachine,
-    context: &Context,
-    id: Option<&MachineId>,
-    removal: Removal<MachineError>,
-) -> Result<Outcome, Error> {
-    let (message, outcome) = match removal {
-        Removal::InProgress => {
-            let message = "Waiting for the deletion of the simulated machine".to_owned();
-            (message, Ok(Outcome::WaitingOn("deletion")))
+/// Calls the extensions, and decides by their answer. A call that fails is an error, once it is reported.
+async fn ask(object: &InMemoryMachine, context: &Context, wanted: Wanted) -> (Decision, Option<Error>) {
+    match hook::before_create(object, context, &wanted.spec).await {
+        Ok(answer) => (plan::answered(wanted, Answered::Said(answer)), None),
+        Err(error) => {
+            let answer = Answered::Failed(nephele_kit::chain(&error));
+            (plan::answered(wanted, answer), Some(Error::Hook(error)))
         }
-        Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
-        Removal::Releasing(left) => (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE))),
-        Removal::Done => match hook::after_delete(object, context, id).await {
-            Ok(Answer::GoOn) => {
-                act::let_go(object, context).await?;
-                return Ok(Outcome::Done);
-            }
-            Ok(Answer::Wait { after, message }) => {
-                act::note_end(object, context).await?;
-                (message, Ok(Outcome::After(after)))
-            }
-            Err(error) => (nephele_kit::chain(&error), Err(Error::Hook(error))),
-        },
-    };
-    report::write(object, context, report::deleting(object, &message, context.now()))
-        .await
-        .map_err(Error::Patch)?;
-    outcome
+    }
+}
+
+/// The status that follows from what was done; none if there is nothing to report. Pure.
+fn status(object: &InMemoryMachine, acted: &Acted, now: Timestamp) -> Option<InMemoryMachineStatus> {
+    match acted {
+        Acted::Left(_) => None,
+        Acted::Rested { message, .. } => Some(report::resting(object, message, now)),
+        Acted::Unpaused => Some(report::unpaused(object, now)),
+        Acted::Waited { waiting, role } => Some(report::waiting(object, waiting, *role, now)),
+        Acted::Provided(applied) => report::provided(object, applied, now),
+        Acted::Terminated { role, .. } => Some(report::terminated(object, *role, now)),
+        Acted::Deleting { message, .. } => Some(report::deleting(object, message, now)),
+    }
 }

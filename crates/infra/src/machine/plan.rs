@@ -14,9 +14,18 @@ use crate::finalizer::{Finalizer, is_held};
 use crate::hooks::Answer;
 use crate::offer;
 
-/// What to do.
+/// What to do first.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
+    /// Ask the extensions whether the machine may be created: [`answered`] decides.
+    Ask(Box<Wanted>),
+    /// This, without a question.
+    Decided(Decision),
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
     /// Nothing.
     Leave(Outcome),
     /// Report that the object is paused, for this reason. A machine whose creation began before keeps running, and its
@@ -26,8 +35,6 @@ pub(super) enum Plan {
     Unpause,
     /// Report what the machine waits for, and create the missing claims.
     Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
-    /// Ask the extensions whether the machine may be created, and plan again with the answer.
-    Ask(Box<Wanted>),
     /// Create or update the machine, with these addresses from pools.
     Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
     /// Terminate its instance, as a user requested, and report that; `noted` tells whether the object records it
@@ -43,10 +50,20 @@ impl Plan {
     /// What happens to our finalizer.
     pub(super) fn finalizer(&self) -> Finalizer {
         match self {
+            // Extensions that are called before creation are called after deletion, too.
+            Self::Ask(_) => Finalizer::Added,
+            Self::Decided(decision) => decision.finalizer(),
+        }
+    }
+}
+
+impl Decision {
+    /// What happens to our finalizer.
+    pub(super) fn finalizer(&self) -> Finalizer {
+        match self {
             Self::Leave(_) | Self::Pause { .. } | Self::Unpause | Self::Terminate { .. } => Finalizer::Kept,
-            // During a wait, too, so that the machine can boot as soon as the wait is over; and before extensions are called,
-            // because those that are called before creation are called after deletion, too.
-            Self::Wait { .. } | Self::Ask(_) | Self::Provide { .. } => Finalizer::Added,
+            // During a wait, too, so that the machine can boot as soon as the wait is over.
+            Self::Wait { .. } | Self::Provide { .. } => Finalizer::Added,
             Self::Remove(_) | Self::ResumeRemoval(_) => Finalizer::Released,
         }
     }
@@ -149,46 +166,58 @@ impl Waiting {
     }
 }
 
-/// What to do about a machine. `answer` is the answer of the extensions, once they were called before its creation.
-pub(super) fn plan(object: &InMemoryMachine, validated: Validated, answer: Option<&Answered>) -> Plan {
+/// What to do about a machine.
+pub(super) fn first(object: &InMemoryMachine, validated: Validated) -> Plan {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let held = is_held(&object.metadata, finalizers::MACHINE);
-    match validated {
-        Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+    Plan::Decided(match validated {
+        Validated::ExternallyManaged => Decision::Leave(Outcome::WaitingOn("external manager")),
         // Nothing was created for it.
-        _ if deleting && !held => Plan::Leave(Outcome::Done),
+        _ if deleting && !held => Decision::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused { message, begun } => {
             let kept = begun.filter(|wanted| waits_for(wanted).is_none());
-            Plan::Pause { message, kept: kept.map(|wanted| Box::new(wanted.spec)) }
+            Decision::Pause { message, kept: kept.map(|wanted| Box::new(wanted.spec)) }
         }
-        Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Plan::Remove(id),
-        Validated::WithoutOwner(_) => Plan::Leave(Outcome::WaitingOn("owner")),
-        Validated::Orphaned(_) => Plan::Leave(Outcome::WaitingOn("machine and cluster")),
+        Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Decision::Remove(id),
+        Validated::WithoutOwner(_) => Decision::Leave(Outcome::WaitingOn("owner")),
+        Validated::Orphaned(_) => Decision::Leave(Outcome::WaitingOn("machine and cluster")),
         Validated::Wanted(wanted) if deleting && is_to_restore(object, &wanted) => {
             // While the cluster itself is not back, neither is its Node.
-            Plan::ResumeRemoval(Box::new(wanted.spec))
+            Decision::ResumeRemoval(Box::new(wanted.spec))
         }
-        Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
-        Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
+        Validated::Wanted(wanted) if deleting => Decision::Remove(Some(wanted.spec.id)),
+        Validated::Wanted(_) if was_paused(object) => Decision::Unpause,
         Validated::Wanted(wanted) if is_terminated(object, &wanted) => {
-            Plan::Terminate { spec: Box::new(wanted.spec), noted: object.termination().is_some() }
+            Decision::Terminate { spec: Box::new(wanted.spec), noted: object.termination().is_some() }
         }
-        Validated::Wanted(wanted) => match waits_for(&wanted).or_else(|| waits_for_answer(&wanted, answer)) {
-            Some(waiting) => {
-                let missing =
-                    |claim: &Claim| claim.state == ClaimState::Missing && waiting.claims_meanwhile();
-                let missing = wanted.claims.into_iter().filter(missing).collect();
-                let MachineSpec { role, id, .. } = wanted.spec;
-                Plan::Wait { waiting, role, cluster: id.cluster.name, missing }
-            }
-            None if answer.is_none() && wanted.is_asked_about() => Plan::Ask(wanted),
-            None => {
-                let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
-                Plan::Provide { spec: Box::new(wanted.spec), claimed }
-            }
+        Validated::Wanted(wanted) => match waits_for(&wanted) {
+            Some(waiting) => wait(*wanted, waiting),
+            None if wanted.is_asked_about() => return Plan::Ask(wanted),
+            None => provide(*wanted),
         },
+    })
+}
+
+/// What to do about a machine that may be created but for the extensions, by their answer.
+pub(super) fn answered(wanted: Wanted, answer: Answered) -> Decision {
+    match answer {
+        Answered::Said(Answer::GoOn) => provide(wanted),
+        Answered::Said(Answer::Wait { after, message }) => wait(wanted, Waiting::Hook { after, message }),
+        Answered::Failed(message) => wait(wanted, Waiting::FailedHook(message)),
     }
+}
+
+fn wait(wanted: Wanted, waiting: Waiting) -> Decision {
+    let missing = |claim: &Claim| claim.state == ClaimState::Missing && waiting.claims_meanwhile();
+    let missing = wanted.claims.into_iter().filter(missing).collect();
+    let MachineSpec { role, id, .. } = wanted.spec;
+    Decision::Wait { waiting, role, cluster: id.cluster.name, missing }
+}
+
+fn provide(wanted: Wanted) -> Decision {
+    let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
+    Decision::Provide { spec: Box::new(wanted.spec), claimed }
 }
 
 /// The answer of the extensions before the creation of a machine.
@@ -211,17 +240,6 @@ fn is_terminated(object: &InMemoryMachine, wanted: &Wanted) -> bool {
     object.termination().is_some()
         || wanted.has_vanished
         || (wanted.spec.started_at.is_some() && object.is_to_terminate())
-}
-
-/// What the machine waits for when an extension delays its creation.
-fn waits_for_answer(wanted: &Wanted, answer: Option<&Answered>) -> Option<Waiting> {
-    match answer.filter(|_| wanted.is_asked_about())? {
-        Answered::Said(Answer::GoOn) => None,
-        Answered::Said(Answer::Wait { after, message }) => {
-            Some(Waiting::Hook { after: *after, message: message.clone() })
-        }
-        Answered::Failed(message) => Some(Waiting::FailedHook(message.clone())),
-    }
 }
 
 /// The first reason to wait. Mistakes that users have to correct come before waits that end by themselves.

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
 use nephele_api::infrastructure::v1beta2::update;
-use nephele_cloud::{Software, UpdateObservation};
+use nephele_cloud::{Software, StageObservation, UpdateObservation};
 use nephele_testkit::objects;
 
 use super::*;

@@ -51,9 +51,17 @@ fn wanted(role: Role) -> Wanted {
     }
 }
 
-/// The plan once extensions have allowed the machine.
-fn plan(object: &InMemoryMachine, validated: Validated) -> Plan {
-    super::plan(object, validated, Some(&Answered::Said(Answer::GoOn)))
+/// The decision once extensions have allowed the machine, if they are asked.
+fn plan(object: &InMemoryMachine, validated: Validated) -> Decision {
+    decided(first(object, validated), Answered::Said(Answer::GoOn))
+}
+
+/// The decision by the answer of the extensions, if they are asked.
+fn decided(plan: Plan, answer: Answered) -> Decision {
+    match plan {
+        Plan::Ask(wanted) => answered(*wanted, answer),
+        Plan::Decided(decision) => decision,
+    }
 }
 
 fn paused() -> Validated {
@@ -124,13 +132,13 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
     let id = wanted(Role::Worker).spec.id;
     let gated = Wanted { bootstrapped: false, ..wanted(Role::Worker) };
     for (validated, expected) in [
-        (Validated::ExternallyManaged, Plan::Leave(Outcome::WaitingOn("external manager"))),
-        (Validated::WithoutOwner(Some(id.clone())), Plan::Leave(Outcome::WaitingOn("owner"))),
-        (Validated::Orphaned(Some(id)), Plan::Leave(Outcome::WaitingOn("machine and cluster"))),
-        (paused(), Plan::Pause { message: "p".into(), kept: None }),
+        (Validated::ExternallyManaged, Decision::Leave(Outcome::WaitingOn("external manager"))),
+        (Validated::WithoutOwner(Some(id.clone())), Decision::Leave(Outcome::WaitingOn("owner"))),
+        (Validated::Orphaned(Some(id)), Decision::Leave(Outcome::WaitingOn("machine and cluster"))),
+        (paused(), Decision::Pause { message: "p".into(), kept: None }),
         (
             Validated::Wanted(Box::new(gated)),
-            Plan::Wait {
+            Decision::Wait {
                 waiting: Waiting::BootstrapData,
                 role: Role::Worker,
                 cluster: "demo".into(),
@@ -139,7 +147,7 @@ fn a_living_object_is_provided_once_nothing_is_missing() {
         ),
         (
             Validated::Wanted(Box::new(wanted(Role::Worker))),
-            Plan::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![] },
+            Decision::Provide { spec: Box::new(wanted(Role::Worker).spec), claimed: vec![] },
         ),
     ] {
         assert_eq!(plan(&object(), validated), expected);
@@ -154,13 +162,13 @@ fn deletion_waits_for_nothing_but_a_pause() {
         let gated = Wanted { infrastructure_provisioned: false, bootstrapped: false, ..wanted(Role::Worker) };
         Validated::Wanted(Box::new(gated))
     };
-    assert_eq!(plan(&object, gated()), Plan::Leave(Outcome::Done));
+    assert_eq!(plan(&object, gated()), Decision::Leave(Outcome::Done));
     object.metadata.finalizers = Some(vec![finalizers::MACHINE.into()]);
     let id = wanted(Role::Worker).spec.id;
-    assert_eq!(plan(&object, gated()), Plan::Remove(Some(id.clone())));
-    assert_eq!(plan(&object, Validated::Orphaned(Some(id.clone()))), Plan::Remove(Some(id)));
-    assert_eq!(plan(&object, Validated::WithoutOwner(None)), Plan::Remove(None));
-    assert_eq!(plan(&object, paused()), Plan::Pause { message: "p".into(), kept: None });
+    assert_eq!(plan(&object, gated()), Decision::Remove(Some(id.clone())));
+    assert_eq!(plan(&object, Validated::Orphaned(Some(id.clone()))), Decision::Remove(Some(id)));
+    assert_eq!(plan(&object, Validated::WithoutOwner(None)), Decision::Remove(None));
+    assert_eq!(plan(&object, paused()), Decision::Pause { message: "p".into(), kept: None });
 }
 
 #[test]
@@ -171,8 +179,8 @@ fn a_machine_from_before_a_restart_is_restored_before_it_is_deleted() {
     let begun = Wanted { provisioned: true, ..wanted(Role::Worker) };
     let planned =
         |object: &InMemoryMachine, wanted: &Wanted| plan(object, Validated::Wanted(Box::new(wanted.clone())));
-    assert_eq!(planned(&object, &begun), Plan::ResumeRemoval(Box::new(begun.spec.clone())));
-    let remove = Plan::Remove(Some(begun.spec.id.clone()));
+    assert_eq!(planned(&object, &begun), Decision::ResumeRemoval(Box::new(begun.spec.clone())));
+    let remove = Decision::Remove(Some(begun.spec.id.clone()));
     assert_eq!(planned(&object, &Wanted { exists: true, ..begun.clone() }), remove);
     let time = || MicroTime(Timestamp::UNIX_EPOCH);
     object.instance_mut().deletion = Some(Deletion { time: time(), ended: Some(time()) });
@@ -190,7 +198,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
     let unmet = [bound(0, "10.0.0.7"), claim(1, ClaimState::Missing)];
     let with = |claims: &[Claim]| Wanted { claims: claims.to_vec(), ..wanted(Role::Worker) };
     let plan_of = |wanted: Wanted| plan(&object(), Validated::Wanted(Box::new(wanted)));
-    let wait = |waiting, missing: &[Claim]| Plan::Wait {
+    let wait = |waiting, missing: &[Claim]| Decision::Wait {
         waiting,
         role: Role::Worker,
         cluster: "demo".into(),
@@ -206,7 +214,7 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
 
     let all = with(&[bound(0, "10.0.0.7"), bound(1, "fd00::7")]);
     let claimed = vec![given("10.0.0.7"), given("fd00::7")];
-    assert_eq!(plan_of(all.clone()), Plan::Provide { spec: Box::new(all.spec), claimed });
+    assert_eq!(plan_of(all.clone()), Decision::Provide { spec: Box::new(all.spec), claimed });
 }
 
 #[test]
@@ -215,7 +223,7 @@ fn the_condition_shows_the_end_of_a_pause_before_work_begins() {
     let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p");
     object.status =
         Some(InMemoryMachineStatus { conditions: vec![paused], ..InMemoryMachineStatus::default() });
-    assert_eq!(plan(&object, Validated::Wanted(Box::new(wanted(Role::Worker)))), Plan::Unpause);
+    assert_eq!(plan(&object, Validated::Wanted(Box::new(wanted(Role::Worker)))), Decision::Unpause);
 }
 
 /// The start time from its status or, after a move, from its origin: both are the time in the MachineSpec.
@@ -230,25 +238,26 @@ fn a_machine_begins_once() {
         (Wanted { provisioned: true, spec: booting, ..fresh.clone() }, false),
         (Wanted { exists: true, ..fresh }, false),
     ] {
-        let planned = super::plan(&object(), Validated::Wanted(Box::new(wanted.clone())), None);
-        let provide = Plan::Provide { spec: Box::new(wanted.spec.clone()), claimed: vec![] };
-        assert_eq!(planned, if expected { Plan::Ask(Box::new(wanted)) } else { provide });
+        let planned = first(&object(), Validated::Wanted(Box::new(wanted.clone())));
+        let provide = Decision::Provide { spec: Box::new(wanted.spec.clone()), claimed: vec![] };
+        assert_eq!(planned, if expected { Plan::Ask(Box::new(wanted)) } else { Plan::Decided(provide) });
     }
 }
 
 #[test]
 fn an_extension_has_a_machine_wait_until_it_begins() {
     let planned = |wanted: &Wanted, answer: Answered| {
-        super::plan(&object(), Validated::Wanted(Box::new(wanted.clone())), Some(&answer))
+        decided(first(&object(), Validated::Wanted(Box::new(wanted.clone()))), answer)
     };
-    let wait = |waiting| Plan::Wait { waiting, role: Role::Worker, cluster: "demo".into(), missing: vec![] };
+    let wait =
+        |waiting| Decision::Wait { waiting, role: Role::Worker, cluster: "demo".into(), missing: vec![] };
     let (after, message) = (Duration::from_secs(7), "not yet".to_owned());
     let later = || Answered::Said(Answer::Wait { after, message: message.clone() });
     let fresh = wanted(Role::Worker);
     assert_eq!(planned(&fresh, later()), wait(Waiting::Hook { after, message: message.clone() }));
     let failed = Answered::Failed("unreachable".into());
     assert_eq!(planned(&fresh, failed), wait(Waiting::FailedHook("unreachable".into())));
-    let provide = Plan::Provide { spec: Box::new(fresh.spec.clone()), claimed: vec![] };
+    let provide = Decision::Provide { spec: Box::new(fresh.spec.clone()), claimed: vec![] };
     assert_eq!(planned(&fresh, Answered::Said(Answer::GoOn)), provide);
     let exists = Wanted { exists: true, ..fresh };
     assert_eq!(planned(&exists, later()), provide);
@@ -264,7 +273,7 @@ fn an_instance_vanishes_once_it_is_there_and_stays_gone_whatever_changes_later()
         object,
         Validated::Wanted(Box::new(wanted.clone())),
     ) {
-        Plan::Terminate { spec, noted } => {
+        Decision::Terminate { spec, noted } => {
             assert_eq!(*spec, wanted.spec);
             Some(noted)
         }
@@ -303,7 +312,7 @@ fn a_paused_machine_goes_on_once_its_cluster_is_back() {
     let kept = |wanted: Wanted| {
         let validated = Validated::Paused { message: "p".into(), begun: Some(Box::new(wanted)) };
         match plan(&object(), validated) {
-            Plan::Pause { kept, .. } => kept.is_some(),
+            Decision::Pause { kept, .. } => kept.is_some(),
             other => panic!("{other:?}"),
         }
     };

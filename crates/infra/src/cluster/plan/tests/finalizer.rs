@@ -126,7 +126,7 @@ proptest! {
             _ => return Ok(()),
         };
         prop_assert!(asked || !is_in_cloud, "the cluster is left in the cloud");
-        let answer = asked.then(|| deletion());
+        let answer = asked.then(deletion);
         let is_gone = matches!(answer, None | Some(Ok(nephele_cloud::Deletion::Gone)));
         prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
     }

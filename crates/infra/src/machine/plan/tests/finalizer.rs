@@ -86,7 +86,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
 fn machine() -> impl Strategy<Value = Machine> {
     (often(), any::<bool>()).prop_map(|(is_bootstrapped, is_deleted)| {
         let mut machine = objects::worker("demo", "m");
-        machine.metadata.deletion_timestamp = is_deleted.then(|| Time(Timestamp::UNIX_EPOCH));
+        machine.metadata.deletion_timestamp = is_deleted.then_some(Time(Timestamp::UNIX_EPOCH));
         machine.spec.bootstrap = machine.spec.bootstrap.take().filter(|_| is_bootstrapped);
         machine
     })
@@ -160,13 +160,9 @@ impl Found {
     }
 }
 
-fn answered() -> impl Strategy<Value = Option<Answered>> {
+fn answer() -> impl Strategy<Value = Answered> {
     let later = Answer::Wait { after: Duration::from_secs(7), message: "later".into() };
-    option::of(select(vec![
-        Answered::Said(Answer::GoOn),
-        Answered::Said(later),
-        Answered::Failed("unreachable".into()),
-    ]))
+    select(vec![Answered::Said(Answer::GoOn), Answered::Said(later), Answered::Failed("unreachable".into())])
 }
 
 proptest! {
@@ -176,24 +172,28 @@ proptest! {
     fn no_plan_loses_our_finalizer(
         object in object(),
         found in Found::any(),
-        answered in answered(),
+        answer in answer(),
         deletion in answers::<MachineError>(),
     ) {
         let fetched = found.read(&object);
         let is_in_cloud = fetched.exists;
         let is_paused = fetched.cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
-        let plan = super::super::plan(&object, validate(&object, fetched), answered.as_ref());
+        let plan = first(&object, validate(&object, fetched));
         let is_resting = is_resting(&object.metadata, is_paused);
-        check(&object.metadata, finalizers::MACHINE, plan.finalizer(), is_resting)?;
+        let of_plan = plan.finalizer();
+        let decision = decided(plan, answer);
+        for planned in [of_plan, decision.finalizer()] {
+            check(&object.metadata, finalizers::MACHINE, planned, is_resting)?;
+        }
         // What is removed is what the cloud was asked for.
-        let asked = match &plan {
-            Plan::Remove(id) => id.is_some(),
-            Plan::ResumeRemoval(_) => true,
+        let asked = match &decision {
+            Decision::Remove(id) => id.is_some(),
+            Decision::ResumeRemoval(_) => true,
             _ => return Ok(()),
         };
-        prop_assert_eq!(plan.finalizer(), Finalizer::Released);
+        prop_assert_eq!(decision.finalizer(), Finalizer::Released);
         prop_assert!(asked || !is_in_cloud, "the machine is left in the cloud");
-        let answer = asked.then(|| deletion());
+        let answer = asked.then(deletion);
         let is_gone = matches!(answer, None | Some(Ok(nephele_cloud::Deletion::Gone)));
         prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
     }
