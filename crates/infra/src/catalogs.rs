@@ -1,7 +1,7 @@
 //! Sends the catalogs of SimulatedClouds to the cloud.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use kube::ResourceExt as _;
@@ -19,9 +19,9 @@ use crate::simulated_cloud::{clock, cost, findings};
 
 /// The SimulatedClouds that were last sent to the cloud, by namespace and name. The lock is held while the cache is
 /// read, so that an older version is never sent after a newer one.
+#[derive(Default)]
 pub(crate) struct Catalogs {
     told: Mutex<BTreeMap<(String, String), Told>>,
-    told_all: Once,
     pub(crate) pace: Pace<(String, String)>,
 }
 
@@ -30,12 +30,6 @@ struct Told {
     object: Arc<SimulatedCloud>,
     /// Whether its clock waits, because it was paused.
     is_held: bool,
-}
-
-impl Default for Catalogs {
-    fn default() -> Self {
-        Self { told: Mutex::default(), told_all: Once::new(), pace: Pace::default() }
-    }
 }
 
 /// The SimulatedClouds that a listener has seen. Their status changes up to once a second, and nobody who uses a
@@ -66,14 +60,11 @@ impl SeenClouds {
     }
 }
 
-/// Sends the catalogs of all SimulatedClouds to the cloud, once, before the first cluster or machine is reconciled: after a
-/// restart, no new machine gets the room of a leaked instance.
+/// Sends the catalogs of all SimulatedClouds to the cloud.
 pub(crate) fn tell_all(context: &Context) {
-    context.catalogs.told_all.call_once(|| {
-        for object in context.clouds.store().state() {
-            tell(context, &object.namespace().unwrap_or_default(), &object.name_any());
-        }
-    });
+    for object in context.clouds.store().state() {
+        tell(context, &object.namespace().unwrap_or_default(), &object.name_any());
+    }
 }
 
 /// What the status of a SimulatedCloud says about it, for a cloud that does not have its catalog.

@@ -6,7 +6,6 @@
 //! A manager with a watch filter does not see the objects of other managers. But it sees all Clusters, and reserves the
 //! ports of the Clusters that are published under its own host. Managers that share a host need separate port ranges.
 
-use std::sync::Once;
 use std::sync::atomic::Ordering;
 
 use kube::ResourceExt as _;
@@ -23,38 +22,8 @@ use crate::finalizer::is_held;
 use crate::machine::{allocation, cloud, hardware, has_begun, market, zone};
 use crate::offer::cloud_name;
 
-/// What clusters and machines had before a restart, which is reserved once.
-pub(crate) struct Former {
-    clusters: Store<InMemoryCluster>,
-    machines: Store<InMemoryMachine>,
-    /// Whether other managers may have clusters, too.
-    filtered: bool,
-    endpoints_reserved: Once,
-    machines_reserved: Once,
-}
-
-impl Former {
-    pub(crate) fn new(
-        clusters: Store<InMemoryCluster>,
-        machines: Store<InMemoryMachine>,
-        filtered: bool,
-    ) -> Self {
-        let (endpoints_reserved, machines_reserved) = (Once::new(), Once::new());
-        Self { clusters, machines, filtered, endpoints_reserved, machines_reserved }
-    }
-
-    /// Reserves the ports of clusters, before one gets a port. Called when the first list of clusters is there.
-    pub(crate) fn reserve_endpoints(&self, context: &Context) {
-        self.endpoints_reserved.call_once(|| endpoints(context, &self.clusters, self.filtered));
-    }
-
-    /// Reserves what machines have, before one is created. Called when the first list of machines is there.
-    pub(crate) fn reserve_machines(&self, context: &Context) {
-        self.machines_reserved.call_once(|| machines(context, &self.machines));
-    }
-}
-
-fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
+/// Reserves the ports of clusters.
+pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
     let mut objects = store.state();
     // If two clusters were published with one port, the one that had it keeps it, else the older one. Only the manager
     // writes the status, so no older object gets the port of another cluster by naming it.
@@ -78,7 +47,8 @@ pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
     }
 }
 
-fn machines(context: &Context, store: &Store<InMemoryMachine>) {
+/// Reserves what machines have.
+pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     let objects = store.state();
     let reserved = objects.iter().filter_map(|object| former(context, object)).inspect(|machine| {
         // So that they are not reserved again, one by one.

@@ -30,7 +30,7 @@ impl ClaimCache {
         client: Client,
         namespace: Option<&str>,
         shutdown: CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let of_clusters = watcher::Config::default().labels(labels::CLUSTER_NAME);
         let (cache, keep) = Cache::<IPAddressClaim>::start(
             services,

@@ -1,0 +1,72 @@
+//! What the cloud has to know before the first object of a kind is reconciled.
+
+use std::sync::{Arc, Once};
+
+use kube::runtime::reflector::Store;
+use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+
+use crate::context::Context;
+use crate::{catalogs, fault, reserve};
+
+/// A step of the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The ports of all clusters are reserved, before one gets a port.
+    Endpoints,
+    /// What all machines have is reserved, before one is created.
+    Machines,
+    /// All Faults are in the cloud: nothing is created past them.
+    Faults,
+    /// All catalogs are in the cloud: no new machine gets the room of a leaked instance.
+    Catalogs,
+}
+
+/// The order of the steps. Each is taken once, when the first object is reconciled that needs it.
+const ORDER: [Step; 4] = [Step::Endpoints, Step::Machines, Step::Faults, Step::Catalogs];
+
+/// What clusters need.
+pub(super) const CLUSTERS: &[Step] = &[Step::Endpoints, Step::Faults, Step::Catalogs];
+/// What machines need.
+pub(super) const MACHINES: &[Step] = &[Step::Machines, Step::Faults, Step::Catalogs];
+/// What SimulatedClouds need: until then a cloud counts too little.
+pub(super) const CLOUDS: &[Step] = &[Step::Endpoints, Step::Machines];
+/// What the other kinds need.
+pub(super) const NOTHING: &[Step] = &[];
+
+/// The start of the controllers. A step is taken when the controllers that need it have their first lists.
+pub(super) struct StartUp {
+    context: Arc<Context>,
+    clusters: Store<InMemoryCluster>,
+    machines: Store<InMemoryMachine>,
+    /// Whether other managers may have clusters, too.
+    filtered: bool,
+    taken: [(Step, Once); 4],
+}
+
+impl StartUp {
+    pub(super) fn new(
+        context: Arc<Context>,
+        clusters: Store<InMemoryCluster>,
+        machines: Store<InMemoryMachine>,
+        filtered: bool,
+    ) -> Self {
+        Self { context, clusters, machines, filtered, taken: ORDER.map(|step| (step, Once::new())) }
+    }
+
+    /// Takes those of `needed` that were not taken before, and waits for those that another thread takes now.
+    pub(super) fn take(&self, needed: &[Step]) {
+        for (step, once) in self.taken.iter().filter(|(step, _)| needed.contains(step)) {
+            once.call_once(|| self.carry_out(*step));
+        }
+    }
+
+    fn carry_out(&self, step: Step) {
+        let Self { context, clusters, machines, filtered, taken: _ } = self;
+        match step {
+            Step::Endpoints => reserve::endpoints(context, clusters, *filtered),
+            Step::Machines => reserve::machines(context, machines),
+            Step::Faults => fault::put_all(context),
+            Step::Catalogs => catalogs::tell_all(context),
+        }
+    }
+}
