@@ -198,6 +198,18 @@ fn of_backup<K: Serialize + DeserializeOwned>(object: &K, keeps_owners: bool) ->
     serde_json::from_value(value).expect("an object")
 }
 
+/// Then nothing at the object says any more where its machine is.
+#[tokio::test(start_paused = true)]
+async fn a_machine_without_owner_and_labels_leaves_nothing_in_the_cloud() {
+    let world = inhabited(19_750).await;
+    let none = json!({ "metadata": { "labels": null, "ownerReferences": null } });
+    world.api.patch::<InMemoryMachine>("w", &none).await;
+    world.api.delete::<InMemoryMachine>("w").await;
+    world.api.eventually_gone::<InMemoryMachine>("w").await;
+    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "w")), None);
+    world.stop().await;
+}
+
 /// As the end of a namespace: nothing waits for anything, and the owners may go first.
 #[tokio::test(start_paused = true)]
 async fn everything_goes_in_whatever_order_it_is_deleted_and_damaged() {

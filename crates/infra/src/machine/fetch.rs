@@ -21,7 +21,7 @@ pub(super) struct Owner {
     /// Whether a Machine owns the object.
     is_there: bool,
     machine: Option<Arc<Machine>>,
-    /// The Cluster that the Machine names, or else the label.
+    /// The Cluster that the Machine names, or else the label, or else the one that it had until now.
     pub(super) cluster: Option<ClusterId>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Fetched {
     /// Whether a Machine owns the object.
     pub(super) owned: bool,
     pub(super) machine: Option<Arc<Machine>>,
-    /// The Cluster that the Machine names, or else the label.
+    /// The Cluster that the Machine names, or else the label, or else the one that it had until now.
     pub(super) id: Option<ClusterId>,
     pub(super) cluster: Option<Arc<Cluster>>,
     /// Whether the cloud has the machine.
@@ -62,7 +62,8 @@ pub(super) async fn owner(object: &InMemoryMachine, context: &Context) -> Result
             api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
         machine = found.map(Arc::new);
     }
-    let cluster = cluster_of_machine(&object.metadata, machine.as_deref());
+    let known = || context.known_machines.cluster_of(&namespace, &object.name_any());
+    let cluster = cluster_of_machine(&object.metadata, machine.as_deref()).or_else(known);
     Ok(Owner { is_there: owner.is_some(), machine, cluster })
 }
 

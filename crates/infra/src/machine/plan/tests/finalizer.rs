@@ -130,11 +130,13 @@ impl Found {
         })
     }
 
-    /// What a reconcile of the object reads. What is of a cluster is found by the Machine, or by the label.
+    /// What a reconcile of the object reads. What is of a cluster is found by the Machine, or by the label, or because the
+    /// machine was created there.
     fn read(&self, object: &InMemoryMachine) -> Fetched {
         let owned = owner_machine(&object.metadata).is_some();
         let machine = self.machine.clone().filter(|_| owned).map(Arc::new);
-        let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()) else {
+        let known = || self.exists.then(|| wanted(Role::Worker).spec.id.cluster);
+        let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()).or_else(known) else {
             return Fetched { owned, machine, ..Fetched::default() };
         };
         let endpoint = Endpoint { host: "cloud".into(), port: 20_000 };
@@ -176,7 +178,7 @@ proptest! {
         deletion in answers::<MachineError>(),
     ) {
         let fetched = found.read(&object);
-        let is_in_cloud = fetched.exists;
+        let is_in_cloud = found.exists;
         let is_paused = fetched.cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
         let plan = first(&object, validate(&object, fetched));
         let is_resting = is_resting(&object.metadata, is_paused);
