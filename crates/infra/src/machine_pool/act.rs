@@ -28,13 +28,13 @@ fn api(object: &InMemoryMachinePool, context: &Context) -> Api<InMemoryMachinePo
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Adds the finalizer, so that the object is not removed before its machines. Returns the object as it was written, if it
-/// was.
+/// Adds the finalizer, so that the object is not removed before its machines. Returns the object as it is then.
 pub(super) async fn hold(
-    object: &InMemoryMachinePool,
+    object: Arc<InMemoryMachinePool>,
     context: &Context,
-) -> Result<Option<InMemoryMachinePool>, Error> {
-    patch::add_finalizer(&api(object, context), object, finalizers::MACHINE_POOL).await.map_err(Error::Patch)
+) -> Result<Arc<InMemoryMachinePool>, Error> {
+    let held = patch::add_finalizer(&api(&object, context), &object, finalizers::MACHINE_POOL).await;
+    Ok(held.map_err(Error::Patch)?.map_or(object, Arc::new))
 }
 
 /// Creates and deletes machines, and lists the existing ones in the spec. Returns the object as it was written, if it

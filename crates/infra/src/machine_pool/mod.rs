@@ -118,12 +118,10 @@ pub(crate) async fn reconcile(
         let (validated, members) = validate::validate(&object, fetched);
         plan = plan::plan(&object, validated, members);
     }
-    let mut object = object;
-    if plan.finalizer() == Finalizer::Added
-        && let Some(held) = act::hold(&object, &context).await?
-    {
-        object = Arc::new(held);
-    }
+    let object = match plan.finalizer() {
+        Finalizer::Added => act::hold(object, &context).await?,
+        Finalizer::Kept | Finalizer::AddedWithSpec | Finalizer::Released => object,
+    };
     match plan {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Pause(message) => {
