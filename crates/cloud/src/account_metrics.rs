@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nephele_engine::{
     CallerFindings, Effect, Engine, FaultPhase, FaultState, Findings, Leaked, ResourceId, ResourceKind,
-    SimTime,
 };
+use nephele_model::SimTime;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};

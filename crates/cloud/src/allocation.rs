@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use nephele_engine::SimTime;
+use nephele_model::SimTime;
 use sha2::{Digest as _, Sha256};
 
 use crate::cidr;

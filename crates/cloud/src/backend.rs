@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nephele_engine::{Resource, StageName, StageState};
+use nephele_engine::{Resource, StageState};
+use nephele_model::StageName;
 
 use crate::connection::LoadBalancerTrouble;
 use crate::symptom::{Symptom, symptoms};

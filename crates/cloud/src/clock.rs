@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{Clock, ClockRecord, ClockSetting, CloudTime, SimTime};
+use nephele_engine::{Clock, ClockRecord, ClockSetting, CloudTime};
+use nephele_model::SimTime;
 
 /// The wall clock: for the validity of certificates, and for the times that API servers write to objects.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;

@@ -14,9 +14,10 @@ use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Former,
     Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Seed, SimTime, StageSpec, StageState, UpdateSpec, UpdateState,
+    ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use nephele_listen::explained;
+use nephele_model::{Role, SimTime, Stage};
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -36,7 +37,7 @@ use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
-use crate::identity::{ClusterId, FaultId, MachineId, Role, Stage};
+use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
 use crate::leak::leaked_ports;

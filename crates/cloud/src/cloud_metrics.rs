@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::sync::Arc;
 
-use nephele_engine::{ClockSetting, Engine, Quota, ResourceId, Room, RoomUsage, SimTime};
+use nephele_engine::{ClockSetting, Engine, Quota, ResourceId, Room, RoomUsage};
+use nephele_model::SimTime;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGaugeVec, Opts};

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::{Affliction, Endpoint, Hardware, Leaked, SimTime};
+use nephele_engine::{Affliction, Endpoint, Hardware, Leaked};
 use nephele_etcd::{Member, member_id};
+use nephele_model::{Role, SimTime, Stage};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -25,7 +26,7 @@ use crate::clock::CloudClock;
 use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
-use crate::identity::{Role, Stage, control_plane_node};
+use crate::identity::control_plane_node;
 use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
@@ -938,7 +939,8 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use nephele_apiserver::Authentication;
-    use nephele_engine::{Config, Seed, SimTime};
+    use nephele_engine::{Config, Seed};
+    use nephele_model::{Role, SimTime};
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
@@ -946,7 +948,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress, MachineId, Role};
+    use crate::identity::{ClusterId, MachineAddress, MachineId};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
     use crate::timed::Flap;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use nephele_engine::{Config, Cursor, Engine, Operation, Outcome, Seed, SimTime};
+use nephele_engine::{Config, Cursor, Engine, Operation, Outcome, Seed};
+use nephele_model::SimTime;
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::Histogram;
 use tokio::sync::{Notify, watch};

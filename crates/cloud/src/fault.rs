@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use nephele_engine::{
-    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId, SimTime, Verb,
+    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId, Verb,
 };
+use nephele_model::SimTime;
 
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;

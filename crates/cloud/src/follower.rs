@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use nephele_engine::{
     Cursor, Engine, Entry, Event, EventKind, GroupId, Leaked, Outcome, Record, Request, Resource, ResourceId,
-    ResourceKind, SimTime, StageName, StageState, UpdateState,
+    ResourceKind, StageState, UpdateState,
 };
+use nephele_model::{Role, SimTime, Stage, StageName};
 
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::identity::{ClusterId, MachineId, Role, Stage};
+use crate::identity::{ClusterId, MachineId};
 use crate::observation::Changed;
 use crate::symptom::{Symptom, symptoms};
 

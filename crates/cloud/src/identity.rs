@@ -1,10 +1,9 @@
-//! Names of clusters, machines and stages.
+//! Names of clusters, machines and faults.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use nephele_engine::{GroupId, ResourceId, ResourceKind, StageName};
-use serde::{Deserialize, Serialize};
+use nephele_engine::{GroupId, ResourceId, ResourceKind};
 use sha2::{Digest as _, Sha256};
 
 /// A cluster, by the namespace and name of its Cluster object.
@@ -123,72 +122,6 @@ impl FaultId {
 impl fmt::Display for FaultId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// The role of a machine in its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Runs an API server and an etcd member.
-    ControlPlane,
-    /// Runs neither.
-    Worker,
-}
-
-/// A stage that a machine passes through until it is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Stage {
-    /// The virtual machine boots.
-    Vm,
-    /// The kubelet registers the Node.
-    Node,
-    /// The etcd member joins. Control plane only.
-    Etcd,
-    /// The API server starts. Control plane only.
-    ApiServer,
-}
-
-impl Stage {
-    /// All stages, in order.
-    pub const ALL: [Self; 4] = [Self::Vm, Self::Node, Self::Etcd, Self::ApiServer];
-
-    /// The stages of a machine of that role, in order.
-    #[must_use]
-    pub fn of(role: Role) -> &'static [Self] {
-        match role {
-            Role::ControlPlane => &Self::ALL,
-            Role::Worker => &[Self::Vm, Self::Node],
-        }
-    }
-
-    /// The name of the stage.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Vm => "vm",
-            Self::Node => "node",
-            Self::Etcd => "etcd",
-            Self::ApiServer => "apiServer",
-        }
-    }
-
-    /// The stages that come right before this one.
-    pub(crate) fn after(self) -> &'static [Self] {
-        match self {
-            Self::Vm => &[],
-            Self::Node => &[Self::Vm],
-            Self::Etcd | Self::ApiServer => &[Self::Node],
-        }
-    }
-
-    /// The name of the stage in the engine.
-    #[must_use]
-    pub fn name(self) -> StageName {
-        StageName::new(self.as_str())
-    }
-
-    pub(crate) fn of_name(name: &StageName) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.as_str() == name.as_str())
     }
 }
 

@@ -65,7 +65,7 @@ pub use connection::LoadBalancerTrouble;
 pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
-pub use identity::{ClusterId, FaultId, MachineAddress, MachineId, Role, Stage};
+pub use identity::{ClusterId, FaultId, MachineAddress, MachineId};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{

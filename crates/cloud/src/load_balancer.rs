@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec};
+use nephele_model::Stage;
 
 use crate::backend::backend;
 use crate::caller::Caller;
 use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
-use crate::identity::{ClusterId, MachineId, Stage};
+use crate::identity::{ClusterId, MachineId};
 use crate::observation::{Deletion, LoadBalancer};
 use crate::spec::ClusterSpec;
 

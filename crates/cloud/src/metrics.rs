@@ -5,12 +5,12 @@ use std::time::Duration;
 use nephele_apiserver::{RequestInfo, RequestObserver};
 use nephele_engine::Outcome;
 use nephele_etcd::CallObserver;
+use nephele_model::Stage;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     exponential_buckets,
 };
 
-use crate::identity::Stage;
 use crate::operation_times::OperationTime;
 
 /// The cloud's metrics, registered once.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nephele_engine::{Endpoint, Hardware};
+use nephele_model::Stage;
 
 use crate::backend::Backend;
-use crate::identity::{ClusterId, FaultId, MachineId, Stage};
+use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::spec::{Allocation, Software};
 use crate::symptom::Symptom;
 use crate::user_data::Kubeadm;

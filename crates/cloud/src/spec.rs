@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware, Market};
+use nephele_model::{Role, Stage};
 use nephele_pki::Authority;
 
 use crate::caller::Caller;
 use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
-use crate::identity::{ClusterId, MachineAddress, MachineId, Role, Stage, control_plane_node};
+use crate::identity::{ClusterId, MachineAddress, MachineId, control_plane_node};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::user_data::{Kubeadm, KubeadmCluster};
 

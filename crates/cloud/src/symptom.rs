@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use nephele_engine::{Affliction, Market, Notice, ResourceKind, SimTime};
+use nephele_engine::{Affliction, Market, Notice, ResourceKind};
 use nephele_etcd::Alarm;
+use nephele_model::{SimTime, Stage};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::LoadBalancerTrouble;
-use crate::identity::Stage;
 use crate::timed::{EarlyExpiry, Flap, OtherName};
 use crate::trouble::ApiServerTrouble;
 

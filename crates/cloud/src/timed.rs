@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::SimTime;
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CloudClock;

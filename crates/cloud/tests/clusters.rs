@@ -5,9 +5,10 @@ use std::time::Duration;
 use http::StatusCode;
 use nephele_cloud::{
     Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint,
-    ErrorClass, FormerCluster, LoadBalancer, MachineId, Role,
+    ErrorClass, FormerCluster, LoadBalancer, MachineId,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
+use nephele_model::Role;
 use prometheus::Registry;
 use serde_json::json;
 use tokio_stream::StreamExt as _;
@@ -181,7 +182,7 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
     let first = machine(&id, "cp", Role::ControlPlane);
     cloud.ensure_machine(first.clone()).unwrap();
     let seen = cloud.observe_machine(&first.id).unwrap();
-    assert!(seen.reached(nephele_cloud::Stage::ApiServer).is_some());
+    assert!(seen.reached(nephele_model::Stage::ApiServer).is_some());
     let address = seen.allocation.addresses.iter().find(|address| address.kind == "InternalIP").unwrap();
     let up = Backend { address: address.address.clone(), out_of_service: None };
     let described = |backends: &[&str]| {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, Authorities, Budget, ClusterId, EarlyExpiry, Effect, Endpoint, Fault, FaultHistory,
-    LoadBalancerTrouble, MachineId, MachineSpec, Matches, Role, Stage, Symptom,
+    LoadBalancerTrouble, MachineId, MachineSpec, Matches, Symptom,
 };
+use nephele_model::{Role, Stage};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use nephele_cloud::{
     Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, Changed,
     ClockSkew, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog,
-    Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Role,
-    Stage, Symptom, Verb,
+    Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Symptom,
+    Verb,
 };
+use nephele_model::{Role, Stage};
 use serde_json::Value;
 
 use crate::support::{self, ECDSA, Http, World, machine};

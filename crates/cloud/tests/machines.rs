@@ -7,8 +7,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
     Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
-    MachineId, MachineSpec, Market, Role, Stage, StageObservation, StartUp,
+    MachineId, MachineSpec, Market, StageObservation, StartUp,
 };
+use nephele_model::{Role, Stage};
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
 

@@ -10,8 +10,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
     Changed, ClockSkew, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId,
-    MachineSpec, Network, Role, Symptom,
+    MachineSpec, Network, Symptom,
 };
+use nephele_model::Role;
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};

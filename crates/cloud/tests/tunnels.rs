@@ -1,6 +1,7 @@
 //! Port-forwards to the control plane's pods, end to end.
 
-use nephele_cloud::{Authorities, Endpoint, MachineId, Role};
+use nephele_cloud::{Authorities, Endpoint, MachineId};
+use nephele_model::Role;
 use rustls::pki_types::ServerName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -81,7 +82,7 @@ async fn api_server_shows_the_certificate_of_its_machine() {
     let (id, endpoint) = world.cluster("probe", &RSA);
     support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let seen = world.cloud.observe_machine(&MachineId { cluster: id, name: "cp".into() }).unwrap();
-    let started = seen.reached(nephele_cloud::Stage::ApiServer).unwrap();
+    let started = seen.reached(nephele_model::Stage::ApiServer).unwrap();
     let tls = client_tls(&RSA.cluster, None, &[]);
     for port in [6443, endpoint.port] {
         let tunnel = forward(http(&endpoint, &RSA).await, "kube-apiserver-cp", port).await;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, Files, MachineSpec, MachineUpdate, Role, Software, StartUp, UpdateObservation,
+    Changed, Cloud, Files, MachineSpec, MachineUpdate, Software, StartUp, UpdateObservation,
 };
+use nephele_model::Role;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 

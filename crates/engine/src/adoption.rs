@@ -12,15 +12,15 @@
 
 use std::collections::BTreeMap;
 
+use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Hardware;
 use crate::engine::{Engine, reschedule};
-use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::identity::{ResourceId, ResourceKind};
 use crate::operation::{CloudError, Event, Outcome};
 use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::setting::Settings;
-use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// What an earlier process knew about a resource.

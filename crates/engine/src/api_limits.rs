@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::ResourceId;
-use crate::time::SimTime;
 
 /// What the interface of a catalog does to its callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,11 +5,12 @@
 //! service follows from the registered backends and the stages of the instances, so the engine does not store it a
 //! second time. The journal records each change.
 
+use nephele_model::{SimTime, StageName};
+
 use crate::engine::Engine;
-use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::identity::{ResourceId, ResourceKind};
 use crate::operation::{CloudError, Event, EventKind, Outcome};
 use crate::resource::Resource;
-use crate::time::SimTime;
 
 impl Engine {
     /// The names of the backends of a load balancer that are in service, in order. Empty if the load balancer does not

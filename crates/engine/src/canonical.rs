@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use sha2::{Digest as _, Sha256};
 
 use crate::identity::ResourceId;
-use crate::time::SimTime;
 
 /// A hash of a sequence of values. Each value is written so that no two sequences give the same bytes: text with its
 /// length, numbers in a fixed width, options and lists with a count.

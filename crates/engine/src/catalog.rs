@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nephele_model::StageName;
 use serde::{Deserialize, Serialize};
 
 use crate::api_limits::ApiLimits;
 use crate::clock::ClockSetting;
-use crate::identity::{ResourceId, StageName};
+use crate::identity::ResourceId;
 use crate::latency::Latency;
 use crate::operation::CloudError;
 use crate::room::{Quota, Room};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::identity::{ResourceKind, StageName};
+use nephele_model::StageName;
+
+use crate::identity::ResourceKind;
 use crate::operation::{Event, EventKind};
 use crate::resource::{Resource, StageState};
 

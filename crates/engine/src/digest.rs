@@ -1,5 +1,7 @@
 //! The fingerprint of a cloud's state.
 
+use nephele_model::SimTime;
+
 use crate::affliction::Affliction;
 use crate::canonical::Canonical;
 use crate::catalog::Hardware;
@@ -10,7 +12,6 @@ use crate::leak::Leaked;
 use crate::resource::{
     Deletion, Due, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
 };
-use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the

@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use nephele_model::{SimTime, StageName};
+
 use crate::adoption::Reservation;
 use crate::api_limits::CallCounts;
 use crate::canonical::Canonical;
@@ -15,7 +17,7 @@ use crate::digest::{write_leaked, write_resource};
 use crate::fault::{Call, FaultRecord, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
 use crate::findings::CallerFindings;
-use crate::identity::{GroupId, ResourceId, ResourceKind, StageName};
+use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
@@ -25,7 +27,6 @@ use crate::room::{Lines, Room};
 use crate::seed::Seed;
 use crate::setting::Settings;
 use crate::steps::count_step;
-use crate::time::SimTime;
 use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and

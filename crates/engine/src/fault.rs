@@ -12,6 +12,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::{Affliction, NoticeEnd};
@@ -28,7 +29,6 @@ use crate::schedule::{Schedule, Window};
 use crate::seed::{Decision, Seed};
 use crate::selector::Selector;
 use crate::steps::count_step;
-use crate::time::SimTime;
 
 /// A rule that makes operations of its account fail or wait, or afflicts its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nephele_model::SimTime;
+
 use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
 use crate::fault::{
@@ -13,7 +15,6 @@ use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;
 use crate::operation::Verb;
 use crate::seed::Seed;
-use crate::time::SimTime;
 
 /// The faults of all accounts.
 #[derive(Clone, Debug, Default)]

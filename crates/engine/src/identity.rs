@@ -158,33 +158,3 @@ pub struct DrawKey {
     /// The number in the set, counted from zero.
     pub ordinal: u32,
 }
-
-/// The name of a stage of a resource. The engine gives it no meaning.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StageName(String);
-
-impl StageName {
-    /// A stage called `name`.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for StageName {
-    fn from(name: &str) -> Self {
-        Self::new(name)
-    }
-}
-
-impl fmt::Display for StageName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::identity::{GroupId, ResourceId};
 use crate::operation::{Event, Operation, Outcome};
 use crate::room::Room;
-use crate::time::SimTime;
 
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

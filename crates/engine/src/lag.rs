@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::fault::Lag;
 use crate::identity::ResourceId;
 use crate::operation::{CloudError, HiddenBy, Operation, Outcome, Verb};
-use crate::time::SimTime;
 
 /// A change that reads do not show until some time, because of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
@@ -21,7 +22,6 @@ use crate::identity::{Endpoint, GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::Resource;
 use crate::steps::count_step;
-use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// An instance or a load balancer that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that

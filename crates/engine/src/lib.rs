@@ -66,7 +66,6 @@ mod selector;
 mod setting;
 mod state;
 mod steps;
-mod time;
 mod usage;
 
 pub use adoption::{Former, Loss};
@@ -79,7 +78,7 @@ pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use fault::{Budget, Effect, FailureReason, Fault, FaultPhase, FaultRecord, FaultState, Hit, Matches};
 pub use findings::{CallerFindings, Findings, NamedFindings};
-pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind, StageName};
+pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use leak::Leaked;
@@ -98,5 +97,4 @@ pub use selector::{Requirement, Selector};
 pub use state::{NamedCatalog, Reserved, State, StateError};
 #[cfg(debug_assertions)]
 pub use steps::steps;
-pub use time::SimTime;
 pub use usage::{Footprint, RoomUsage};

@@ -14,13 +14,13 @@
 
 use std::collections::BTreeMap;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Market};
 use crate::clock::CloudTime;
 use crate::engine::Engine;
 use crate::identity::{ResourceId, ResourceKind};
-use crate::time::SimTime;
 use crate::usage::{Catalogs, Footprint};
 
 /// The microseconds of an hour.

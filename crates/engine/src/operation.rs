@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -12,12 +13,11 @@ use crate::catalog::{Catalog, Model};
 use crate::clock::ClockRecord;
 use crate::fault::{FailureReason, Fault, FaultRecord};
 use crate::findings::CallerFindings;
-use crate::identity::{ResourceId, ResourceKind, StageName};
+use crate::identity::{ResourceId, ResourceKind};
 use crate::leak::Leaked;
 use crate::meter::Cost;
 use crate::resource::{ResourceSpec, UpdateSpec};
 use crate::room::{Quota, Room};
-use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// A call of the cloud's API. Every request to the cloud is an operation, including reads.

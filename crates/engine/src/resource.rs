@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
 use crate::catalog::{Hardware, Market, Model};
 use crate::clock::CloudTime;
-use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind, StageName};
+use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind};
 use crate::latency::{Latency, Odds};
 use crate::operation::{CloudError, Event, EventKind, Took};
 use crate::seed::Decision;
 use crate::setting::{Instant, Setting};
-use crate::time::SimTime;
 
 /// The specification of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

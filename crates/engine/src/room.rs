@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{ResourceId, ResourceKind};
-use crate::time::SimTime;
 
 /// How long a resource that was told has to ask before the next one is told. A controller asks within milliseconds, but
 /// if its object was paused meanwhile, it does not ask at all.

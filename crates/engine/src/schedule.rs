@@ -7,9 +7,8 @@
 
 use std::time::Duration;
 
+use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
-
-use crate::time::SimTime;
 
 /// When a fault is in force. The times count from when the fault began, so that a restart shifts no window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
 //! The source of all random draws.
 
+use nephele_model::StageName;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
-use crate::identity::{ResourceId, StageName};
+use crate::identity::ResourceId;
 use crate::operation::Verb;
 use crate::resource::ResourceSpec;
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nephele_model::SimTime;
+
 use crate::catalog::{Catalog, Latencies};
 use crate::clock::{Clock, Clocks, CloudTime};
 use crate::config::Config;
@@ -10,7 +12,6 @@ use crate::identity::{ResourceId, ResourceKind};
 use crate::latency::Latency;
 use crate::resource::{ResourceSpec, StageSpec};
 use crate::seed::Seed;
-use crate::time::SimTime;
 use crate::usage::Catalogs;
 
 /// An instant on the engine's line of time, and in the time of a cloud.

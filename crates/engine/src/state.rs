@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,13 +14,12 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::findings::NamedFindings;
-use crate::identity::{ResourceId, StageName};
+use crate::identity::ResourceId;
 use crate::leak::Leaked;
 use crate::meter::NamedMeter;
 use crate::resource::Resource;
 use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
-use crate::time::SimTime;
 use crate::usage::Footprint;
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.

@@ -8,8 +8,9 @@ use crate::faults::{fault, put, script};
 use nephele_engine::{
     Affliction, Budget, CloudError, DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord,
     Former, Journal, Latency, Matches, Odds, Outcome, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, SimTime, StageState,
+    ResourceSpec, StageState,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 /// Nothing is wrong yet.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
 use nephele_engine::{
     ApiLimits, CallRate, CallerFindings, Catalog, CloudError, Engine, Entry, Latency, Line, Operation,
-    Outcome, Record, Replay, Request, ResourceId, ResourceSpec, SimTime,
+    Outcome, Record, Replay, Request, ResourceId, ResourceSpec,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 /// Sets the limits of the catalog without a name.

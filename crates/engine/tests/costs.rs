@@ -8,8 +8,9 @@ use crate::faults::put;
 use nephele_engine::{
     Budget, CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault,
     Former, InstanceType, Journal, Latency, Line, Market, Matches, Price, Rate, Replay, Request, ResourceId,
-    ResourceKind, ResourceSpec, SimTime, Spent,
+    ResourceKind, ResourceSpec, Spent,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 const MICROS_OF_HOUR: u128 = 3_600_000_000;

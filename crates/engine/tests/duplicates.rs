@@ -9,8 +9,9 @@ use crate::lags::put_catalog;
 use nephele_engine::{
     Budget, CallerFindings, Catalog, CloudError, Effect, Engine, EventKind, FailureReason, Fault, Footprint,
     Latency, Leaked, Limits, Line, Matches, Odds, Operation, Outcome, Quota, Replay, Request, ResourceId,
-    ResourceSpec, Room, SimTime,
+    ResourceSpec, Room,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);

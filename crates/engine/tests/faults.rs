@@ -9,8 +9,9 @@ use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
     FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
     Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
-    Schedule, Selector, SimTime, Verb,
+    Schedule, Selector, Verb,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 pub(crate) fn fault(name: &str) -> ResourceId {

@@ -9,9 +9,10 @@ use crate::faults::put;
 use nephele_engine::{
     Affliction, Budget, CallerFindings, Catalog, ClockSetting, Config, DrawKey, Effect, Engine,
     FailureReason, Fault, FaultRecord, Footprint, Former, Latency, Market, Matches, Notice, NoticeEnd,
-    Outcome, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, Selector, SimTime,
+    Outcome, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, Selector,
     UpdateSpec, steps,
 };
+use nephele_model::SimTime;
 
 /// How many resources there are first. Later there are four times as many.
 const FEW: usize = 200;

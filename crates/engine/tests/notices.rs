@@ -8,8 +8,8 @@ use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, Budget, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former,
     Latency, Market, Matches, Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec,
-    SimTime,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 fn symptom(text: &str) -> Affliction {

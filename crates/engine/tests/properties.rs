@@ -10,8 +10,9 @@ use crate::cloud::{
 use nephele_engine::{
     CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, GroupId,
     Hardware, InstanceType, Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request,
-    Resource, ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageState, UpdateSpec, Zone,
+    Resource, ResourceId, ResourceKind, ResourceSpec, Seed, StageState, UpdateSpec, Zone,
 };
+use nephele_model::{SimTime, StageName};
 use proptest::prelude::*;
 
 fn latency() -> impl Strategy<Value = Latency> {

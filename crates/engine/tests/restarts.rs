@@ -10,9 +10,9 @@ use nephele_engine::{
     Affliction, ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config,
     DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord, FaultState, Former, InstanceType,
     Latency, Loss, Market, Matches, Notice, NoticeEnd, Odds, Operation, Outcome, Price, Record, Request,
-    Resource, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, SimTime, StageName, UpdateSpec,
-    UpdateState, Verb,
+    Resource, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, UpdateSpec, UpdateState, Verb,
 };
+use nephele_model::{SimTime, StageName};
 use proptest::prelude::*;
 
 const SEED: &str = "amber-otter-lamp";

@@ -6,8 +6,9 @@ use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
     CallerFindings, Catalog, CloudError, Engine, ErrorClass, Footprint, Former, InstanceType, Latency,
     Limits, Line, Outcome, Price, Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage,
-    SimTime, Stock,
+    Stock,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 /// The instance types, with their processors.

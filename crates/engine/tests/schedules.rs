@@ -7,8 +7,9 @@ use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, Budget, DrawKey, Effect, Engine, FailureReason, Fault, FaultPhase, Former, Latency, Matches,
-    Odds, Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule, SimTime,
+    Odds, Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule,
 };
+use nephele_model::SimTime;
 use proptest::prelude::*;
 
 /// For ten seconds of each minute, five seconds after the begin for the first time.

@@ -14,7 +14,8 @@ use nephele_api::infrastructure::v1beta2::{
     Provisioning,
 };
 use nephele_api::labels;
-use nephele_cloud::{Allocation, Cloud, Stage};
+use nephele_cloud::{Allocation, Cloud};
+use nephele_model::Stage;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! What a control plane machine that joins a cluster gets from it: what kubeadm was told when it initialized the cluster.
 
 use nephele_apiserver::Key;
+use nephele_model::{Role, Stage};
 
 use super::{Cluster, State};
-use crate::identity::{Role, Stage};
 use crate::spec::MachineSpec;
 use crate::user_data::KubeadmCluster;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::Object;
+use nephele_model::Stage;
 
 use super::{Cluster, Machine, lease_key, node_key};
-use crate::identity::Stage;
 use crate::projection::{self, Component};
 use crate::spec::MachineSpec;
 use crate::symptom::Symptom;

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
+use nephele_model::Stage;
 
 use super::{Cluster, Machine, lease_key, node_key, of_kubelet};
-use crate::identity::Stage;
 use crate::projection::{self, Component, Projected};
 use crate::symptom::Symptom;
 

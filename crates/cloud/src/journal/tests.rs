@@ -1,9 +1,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{
-    Config, Journal, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec, SimTime,
-};
+use nephele_engine::{Config, Journal, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec};
+use nephele_model::SimTime;
 use prometheus::{Histogram, HistogramOpts};
 
 use super::*;

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use nephele_engine::Hardware;
+use nephele_model::Role;
 use serde_json::{Value, json};
 
 use super::{Projected, Scope, time};
-use crate::identity::{MachineAddress, Role};
+use crate::identity::MachineAddress;
 use crate::spec::MachineSpec;
 use crate::user_data::Taint;
 

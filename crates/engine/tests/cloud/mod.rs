@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use nephele_engine::{
     CloudError, Config, Cursor, Engine, Event, EventKind, Latency, Odds, Operation, Outcome, Record, Request,
-    ResourceId, ResourceKind, ResourceSpec, Seed, SimTime, StageName, StageSpec, StageState,
+    ResourceId, ResourceKind, ResourceSpec, Seed, StageSpec, StageState,
 };
+use nephele_model::{SimTime, StageName};
 
 /// An engine with a reader of its journal.
 pub(crate) struct Watched {

@@ -11,9 +11,10 @@ use nephele_api::cloud::v1alpha1::{
 use nephele_cloud::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect,
     EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
-    OtherName, Stage, Symptom, Verb,
+    OtherName, Symptom, Verb,
 };
 use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
+use nephele_model::Stage;
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.

@@ -13,9 +13,10 @@ use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
 use nephele_cloud::{
-    Allocation, Deletion, Hardware, MachineError, MachineId, MachineObservation, MachineSpec, Role, Stage,
+    Allocation, Deletion, Hardware, MachineError, MachineId, MachineObservation, MachineSpec,
 };
 use nephele_kit::{Outcome, Precondition, patch};
+use nephele_model::{Role, Stage};
 use tracing::{info, warn};
 
 use super::acted::Acted;

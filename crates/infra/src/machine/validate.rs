@@ -14,9 +14,10 @@ use nephele_api::labels;
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
     Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market,
-    Role, Software, Stage, StartUp,
+    Software, StartUp,
 };
 use nephele_kit::is_externally_managed;
+use nephele_model::{Role, Stage};
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};

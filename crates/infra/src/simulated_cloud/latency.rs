@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use nephele_api::cloud::v1alpha1::{CloudLatency, Distribution};
-use nephele_cloud::{Latencies, Latency, Stage};
+use nephele_cloud::{Latencies, Latency};
+use nephele_model::Stage;
 
 /// The latencies, and the first mistake in them. The schema refuses mistakes; this is for objects that got past the
 /// schema. A part with a mistake takes no time.

@@ -1,4 +1,5 @@
-use nephele_engine::{Quota, Room, SimTime};
+use nephele_engine::{Quota, Room};
+use nephele_model::SimTime;
 
 use super::*;
 use crate::symptom::EtcdAlarm;

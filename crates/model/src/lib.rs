@@ -1,0 +1,12 @@
+//! The values that the engine, the cloud and the controllers share.
+//!
+//! A value has one type from where it is parsed to where it has its effect, so this crate is below all of them. Its functions
+//! decide from their arguments alone.
+//!
+//! The crate knows no other crate of ours, no I/O, no clock, no source of entropy and no Kubernetes.
+
+mod stage;
+mod time;
+
+pub use stage::{Role, Stage, StageName};
+pub use time::SimTime;
