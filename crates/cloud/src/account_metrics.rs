@@ -12,10 +12,10 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
 
+use crate::affliction::symptom_of;
 use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::driver::Driver;
-use crate::symptom::Symptom;
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
 /// make any number of clouds. A manager is made for about a thousand clusters.
@@ -218,7 +218,7 @@ fn faults<'a>(
             Effect::Duplicate { .. } => "duplicate",
             Effect::Outage { .. } => "outage",
             Effect::Afflict(affliction) => {
-                Symptom::of(affliction).map_or("unknown", |symptom| symptom.effect())
+                symptom_of(affliction).map_or("unknown", |symptom| symptom.effect())
             }
         };
         let phase = match state.phase(now) {
@@ -252,8 +252,10 @@ pub(crate) fn bounded<K: Ord, T: Copy + Sum>(values: BTreeMap<K, T>, max: usize,
 #[cfg(test)]
 mod tests {
     use nephele_engine::{Budget, Config, Fault, FaultRecord, Matches, Operation, Request, Seed};
+    use nephele_model::Symptom;
 
     use super::*;
+    use crate::affliction::affliction_of;
 
     #[test]
     fn faults_are_counted_by_the_field_of_their_effect_and_by_phase() {
@@ -264,8 +266,8 @@ mod tests {
         };
         let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
         let all = [
-            ("a", fault(Effect::Afflict(Symptom::NotReady.affliction()), None)),
-            ("b", fault(Effect::Afflict(Symptom::EtcdWithoutLeader.affliction()), None)),
+            ("a", fault(Effect::Afflict(affliction_of(&Symptom::NotReady)), None)),
+            ("b", fault(Effect::Afflict(affliction_of(&Symptom::EtcdWithoutLeader)), None)),
             ("c", fault(Effect::Leak, Some(3))),
             ("d", fault(Effect::Leak, Some(9))),
         ];

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use nephele_engine::{Resource, StageState};
-use nephele_model::StageName;
+use nephele_model::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble, StageName, Symptom};
 
-use crate::connection::LoadBalancerTrouble;
-use crate::symptom::{Symptom, symptoms};
-use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind};
+use crate::affliction::symptoms;
 
 /// A machine that is registered with a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account_metrics::AccountMetrics;
+use crate::affliction::symptoms;
 use crate::caller::Caller;
 use crate::clock::{ClockObservation, CloudClock, WallClock};
 use crate::cloud_metrics::CloudMetrics;
@@ -53,7 +54,6 @@ use crate::spec::{
     Allocation, Authorities, ClusterSpec, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
     MachineUpdate, StartUp,
 };
-use crate::symptom::symptoms;
 
 /// The configuration of the cloud.
 #[derive(Clone)]

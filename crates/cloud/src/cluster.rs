@@ -11,8 +11,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
 use nephele_engine::{Affliction, Endpoint, Hardware, Leaked};
-use nephele_etcd::{Member, member_id};
-use nephele_model::{Role, SimTime, Stage};
+use nephele_etcd::{Alarm, Member, member_id};
+use nephele_model::{ClockSkew, EtcdAlarm, LoadBalancerTrouble, Role, SimTime, Stage, Symptom};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use self::joining::first_control_plane;
+use crate::affliction::symptoms;
 use crate::allocation::Allocations;
 use crate::caller::Caller;
 use crate::clock::CloudClock;
-use crate::connection::LoadBalancerTrouble;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
 use crate::identity::control_plane_node;
@@ -31,7 +31,7 @@ use crate::kept::{Deleted, KeptStore};
 use crate::projection::{self, Component, Projected, Scope};
 use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, Software};
-use crate::symptom::{ClockSkew, Symptom, symptoms};
+use crate::timed;
 use crate::tls::{self, ApiServerTls, Credentials};
 use crate::user_data::Kubeadm;
 
@@ -102,7 +102,7 @@ impl Machine {
     fn expiry(&self, clock: &CloudClock) -> Option<Timestamp> {
         let started = *self.reached.get(&Stage::ApiServer)?;
         let expiry = |symptom: &Symptom| match symptom {
-            Symptom::Certificate(early) => Some(early.expiry(started, clock)),
+            Symptom::Certificate(early) => Some(timed::expiry(early, started, clock)),
             _ => None,
         };
         self.wrong.values().filter_map(expiry).min()
@@ -122,7 +122,7 @@ impl Machine {
         let Some(registered) = self.reached.get(&Stage::Node) else { return (silenced, next) };
         for (fault, symptom) in &self.wrong {
             let Symptom::Flapping(flap) = symptom else { continue };
-            let (is_silent, left) = flap.phase(*registered, clock, now);
+            let (is_silent, left) = timed::phase(flap, *registered, clock, now);
             silenced.extend(is_silent.then(|| fault.clone()));
             next = Some(next.map_or(left, |next| next.min(left)));
         }
@@ -497,7 +497,8 @@ impl Cluster {
         let name = machine.spec.id.name.as_str();
         if machine.reached.contains_key(&Stage::Etcd) {
             let alarms = machine.wrong.values().filter_map(|symptom| match symptom {
-                Symptom::EtcdAlarm(alarm) => Some(alarm.alarm()),
+                Symptom::EtcdAlarm(EtcdAlarm::NoSpace) => Some(Alarm::NoSpace),
+                Symptom::EtcdAlarm(EtcdAlarm::Corrupt) => Some(Alarm::Corrupt),
                 _ => None,
             });
             let mut etcd = self.served.etcd.lock();
@@ -522,7 +523,7 @@ impl Cluster {
             let skew = projection::clock_skew(&machine.wrong);
             if skew != machine.shown_skew {
                 machine.shown_skew = skew;
-                let at = skew.map_or(now, |skew| skew.shown(now));
+                let at = skew.map_or(now, |skew| projection::skewed(now, skew));
                 for name in [Some(&*name), machine.other_node.as_deref()].into_iter().flatten() {
                     self.renew(name, at);
                 }
@@ -940,7 +941,7 @@ pub(crate) mod tests {
 
     use nephele_apiserver::Authentication;
     use nephele_engine::{Config, Seed};
-    use nephele_model::{Role, SimTime};
+    use nephele_model::{Flap, Role, SimTime};
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
@@ -951,7 +952,6 @@ pub(crate) mod tests {
     use crate::identity::{ClusterId, MachineAddress, MachineId};
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
-    use crate::timed::Flap;
 
     impl Cluster {
         /// While the returned lock is held, the cluster cannot show anything.

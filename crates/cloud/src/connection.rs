@@ -3,29 +3,12 @@
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use nephele_model::LoadBalancerTrouble;
 use tokio::time::{Instant, sleep_until};
 
 use crate::served::Served;
 use crate::tls::ApiServerTls;
-
-/// What is wrong with the load balancer of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LoadBalancerTrouble {
-    /// It has no backends: connections are accepted and closed.
-    NoBackends,
-    /// Its backends are those of another cluster.
-    WrongBackends,
-    /// Connections break off.
-    Reset {
-        /// After this time.
-        after: Duration,
-        /// How many of a million connections do.
-        per_million: u32,
-    },
-}
 
 /// A trouble, and since when connections know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +98,8 @@ pub(crate) fn broken(cluster: &Served) -> impl Future<Output = ()> + use<> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn troubles(list: &[(&str, LoadBalancerTrouble)]) -> LoadBalancerTroubles {

@@ -6,12 +6,12 @@ use nephele_engine::{
 };
 use nephele_model::SimTime;
 
+use crate::affliction::{affliction_of, symptom_of};
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
 use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
-use crate::symptom::Symptom;
 
 /// What a fault has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,8 +232,8 @@ impl Cloud {
 /// A fault whose symptom knows when it began.
 fn begun(fault: Fault, began: SimTime) -> Fault {
     let effect = match fault.effect {
-        Effect::Afflict(affliction) => match Symptom::of(&affliction) {
-            Some(symptom) => Effect::Afflict(symptom.begun(began).affliction()),
+        Effect::Afflict(affliction) => match symptom_of(&affliction) {
+            Some(symptom) => Effect::Afflict(affliction_of(&symptom.begun(began))),
             None => Effect::Afflict(affliction),
         },
         other => other,

@@ -13,11 +13,11 @@ use nephele_engine::{
 };
 use nephele_model::{Role, SimTime, Stage, StageName};
 
+use crate::affliction::{symptom_of, symptoms};
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId};
 use crate::observation::Changed;
-use crate::symptom::{Symptom, symptoms};
 
 /// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
 const BATCH: usize = 32;
@@ -139,7 +139,7 @@ impl Cluster {
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
                     EventKind::Afflicted { fault, affliction } => {
-                        self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(Symptom::of));
+                        self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(symptom_of));
                     }
                     EventKind::StageFailed { .. } => {}
                     EventKind::Leaked { since, addresses, is_replaced, .. } => {
@@ -209,7 +209,7 @@ impl Cluster {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
                 EventKind::BackendOutOfService(name) => self.on_backend(name, false),
                 EventKind::Afflicted { fault, affliction } => {
-                    self.on_trouble(fault, affliction.as_ref().and_then(Symptom::of));
+                    self.on_trouble(fault, affliction.as_ref().and_then(symptom_of));
                 }
                 // Who adopts a load balancer looks at it at once.
                 EventKind::Adopted { .. } => return,

@@ -19,12 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
+use nephele_model::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, Backend, Diversion, LoadBalancerTrouble, LoadBalancerTroubles};
+use crate::connection::{self, Backend, Diversion, LoadBalancerTroubles};
 use crate::tls::ApiServerTls;
-use crate::trouble::{ApiServerTrouble, ApiServerTroubleKind, Trouble, Troubles};
+use crate::trouble::{Trouble, Troubles};
 
 /// The state of a front that connections read and wait for.
 #[derive(Clone)]

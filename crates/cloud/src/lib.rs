@@ -14,6 +14,7 @@
 //! knows nothing of Cluster API's objects: `infra` uses the crate's own types and reads everything back by observing.
 
 mod account_metrics;
+mod affliction;
 mod allocation;
 mod backend;
 mod caller;
@@ -48,7 +49,6 @@ mod projection;
 mod serve;
 mod served;
 mod spec;
-mod symptom;
 mod timed;
 mod tls;
 mod trouble;
@@ -56,12 +56,12 @@ mod tunnel;
 mod usage;
 mod user_data;
 
+pub use affliction::affliction_of;
 pub use backend::{Backend, OutOfService, OutOfServiceReason};
 pub use caller::Caller;
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
-pub use connection::LoadBalancerTrouble;
 pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
@@ -85,8 +85,5 @@ pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
     MachineUpdate, Software, StartUp,
 };
-pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
-pub use timed::{EarlyExpiry, Flap, OtherName};
-pub use trouble::{ApiServerTrouble, ApiServerTroubleKind};
 pub use usage::UsageObservation;
 pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

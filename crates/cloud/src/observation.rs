@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nephele_engine::{Endpoint, Hardware};
-use nephele_model::Stage;
+use nephele_model::{Stage, Symptom};
 
 use crate::backend::Backend;
 use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::spec::{Allocation, Software};
-use crate::symptom::Symptom;
 use crate::user_data::Kubeadm;
 
 /// The state of a cluster.

@@ -1,109 +1,43 @@
-//! Symptoms that depend on how long their fault has been there. The time is counted from when the fault began, or from
-//! when the part of the machine that shows the symptom came up, if that is later. Both outlive a restart.
+//! What symptoms look like that depend on how long their fault has been there. The time is counted from when the fault began, or
+//! from when the part of the machine that shows the symptom came up, if that is later. Both outlive a restart.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_model::SimTime;
-use serde::{Deserialize, Serialize};
+use nephele_model::{EarlyExpiry, Flap, OtherName, SimTime};
 
 use crate::clock::CloudClock;
 
-/// A serving certificate that expires early.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EarlyExpiry {
-    /// The time until it expires; zero for one that has expired.
-    pub expires_in: Duration,
-    /// When the fault began. None before it is in the cloud.
-    began: Option<SimTime>,
+/// When the certificate of an API server that started at this time expires. Certificates have whole seconds, so one that has
+/// expired did so a second ago.
+pub(crate) fn expiry(early: &EarlyExpiry, started: Timestamp, clock: &CloudClock) -> Timestamp {
+    let from = later(early.began, started, clock).as_second();
+    let seconds = i64::try_from(early.expires_in.as_secs()).unwrap_or(i64::MAX);
+    let seconds = if early.expires_in.is_zero() { -1 } else { seconds };
+    Timestamp::from_second(from.saturating_add(seconds)).unwrap_or(Timestamp::MAX)
 }
 
-/// A kubelet that falls silent and comes back in turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flap {
-    /// How long it is silent. It begins with that.
-    pub down: Duration,
-    /// How long it reports.
-    pub up: Duration,
-    /// When the fault began. None before it is in the cloud.
-    began: Option<SimTime>,
+/// Whether the kubelet that registered its Node at this time is silent, and how long that lasts.
+pub(crate) fn phase(
+    flap: &Flap,
+    registered: Timestamp,
+    clock: &CloudClock,
+    now: Timestamp,
+) -> (bool, Duration) {
+    let since = later(flap.began, registered, clock).as_millisecond();
+    let passed = u128::try_from(now.as_millisecond().saturating_sub(since)).unwrap_or(0);
+    let down = flap.down.as_millis();
+    // A part of a millisecond makes no turn.
+    let period = (down + flap.up.as_millis()).max(1);
+    let into = passed % period;
+    let (is_silent, left) = if into < down { (true, down - into) } else { (false, period - into) };
+    (is_silent, Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
 }
 
-/// The other name of a kubelet: that of its machine and a suffix.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OtherName {
-    /// The suffix.
-    pub suffix: String,
-    /// When the fault began. None before it is in the cloud.
-    began: Option<SimTime>,
-}
-
-impl EarlyExpiry {
-    /// A certificate that expires after this time.
-    #[must_use]
-    pub fn new(expires_in: Duration) -> Self {
-        Self { expires_in, began: None }
-    }
-
-    pub(crate) fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
-    }
-
-    /// When the certificate of an API server that started at this time expires. Certificates have whole seconds, so one
-    /// that has expired did so a second ago.
-    pub(crate) fn expiry(&self, started: Timestamp, clock: &CloudClock) -> Timestamp {
-        let from = later(self.began, started, clock).as_second();
-        let seconds = i64::try_from(self.expires_in.as_secs()).unwrap_or(i64::MAX);
-        let seconds = if self.expires_in.is_zero() { -1 } else { seconds };
-        Timestamp::from_second(from.saturating_add(seconds)).unwrap_or(Timestamp::MAX)
-    }
-}
-
-impl Flap {
-    /// A kubelet that is silent and reports for these times in turn.
-    #[must_use]
-    pub fn new(down: Duration, up: Duration) -> Self {
-        Self { down, up, began: None }
-    }
-
-    pub(crate) fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
-    }
-
-    /// Whether the kubelet that registered its Node at this time is silent, and how long it goes on like that.
-    pub(crate) fn phase(
-        &self,
-        registered: Timestamp,
-        clock: &CloudClock,
-        now: Timestamp,
-    ) -> (bool, Duration) {
-        let since = later(self.began, registered, clock).as_millisecond();
-        let passed = u128::try_from(now.as_millisecond().saturating_sub(since)).unwrap_or(0);
-        let down = self.down.as_millis();
-        // A part of a millisecond makes no turn.
-        let period = (down + self.up.as_millis()).max(1);
-        let into = passed % period;
-        let (is_silent, left) = if into < down { (true, down - into) } else { (false, period - into) };
-        (is_silent, Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
-    }
-}
-
-impl OtherName {
-    /// A name with this suffix.
-    #[must_use]
-    pub fn new(suffix: impl Into<String>) -> Self {
-        Self { suffix: suffix.into(), began: None }
-    }
-
-    pub(crate) fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
-    }
-
-    /// The creation time of the Node of this name, for a machine that registered its first Node at this time. It is not
-    /// when the second Node was registered, which a restart forgets.
-    pub(crate) fn created(&self, registered: Timestamp, clock: &CloudClock) -> Timestamp {
-        later(self.began, registered, clock)
-    }
+/// The creation time of the Node of this name, for a machine that registered its first Node at this time. It is not when the
+/// second Node was registered, which a restart forgets.
+pub(crate) fn created(name: &OtherName, registered: Timestamp, clock: &CloudClock) -> Timestamp {
+    later(name.began, registered, clock)
 }
 
 fn later(began: Option<SimTime>, up: Timestamp, clock: &CloudClock) -> Timestamp {
@@ -129,32 +63,36 @@ mod tests {
     #[test]
     fn certificate_expires_from_when_its_fault_began_or_its_api_server_started() {
         let hour = EarlyExpiry::new(Duration::from_secs(3600)).begun(SimTime::from_millis(50_900));
-        assert_eq!(hour.expiry(at(10_000), &clock()), at(3_650_000));
-        assert_eq!(hour.expiry(at(90_000), &clock()), at(3_690_000));
+        assert_eq!(expiry(&hour, at(10_000), &clock()), at(3_650_000));
+        assert_eq!(expiry(&hour, at(90_000), &clock()), at(3_690_000));
         let expired = EarlyExpiry::new(Duration::ZERO).begun(SimTime::from_millis(50_900));
-        assert_eq!(expired.expiry(at(10_000), &clock()), at(49_000));
-        assert_eq!(EarlyExpiry::new(Duration::MAX).expiry(at(10_000), &clock()), Timestamp::MAX);
+        assert_eq!(expiry(&expired, at(10_000), &clock()), at(49_000));
+        assert_eq!(expiry(&EarlyExpiry::new(Duration::MAX), at(10_000), &clock()), Timestamp::MAX);
     }
 
     #[test]
     fn kubelet_is_silent_first_and_then_in_turn() {
         let (down, up) = (Duration::from_secs(10), Duration::from_secs(30));
         let flap = Flap::new(down, up).begun(SimTime::from_millis(5_000));
-        let phase = |now| flap.phase(at(2_000), &clock(), at(now));
+        let phase_at = |now| phase(&flap, at(2_000), &clock(), at(now));
         let seconds = Duration::from_secs;
-        assert_eq!(phase(5_000), (true, seconds(10)));
-        assert_eq!(phase(14_999), (true, Duration::from_millis(1)));
-        assert_eq!(phase(15_000), (false, seconds(30)));
-        assert_eq!(phase(45_000), (true, seconds(10)));
-        assert_eq!(phase(1_000), (true, seconds(10)), "a clock that was set back");
-        assert_eq!(flap.phase(at(8_000), &clock(), at(12_000)), (true, seconds(6)), "a Node that came later");
+        assert_eq!(phase_at(5_000), (true, seconds(10)));
+        assert_eq!(phase_at(14_999), (true, Duration::from_millis(1)));
+        assert_eq!(phase_at(15_000), (false, seconds(30)));
+        assert_eq!(phase_at(45_000), (true, seconds(10)));
+        assert_eq!(phase_at(1_000), (true, seconds(10)), "a clock that was set back");
+        assert_eq!(
+            phase(&flap, at(8_000), &clock(), at(12_000)),
+            (true, seconds(6)),
+            "a Node that came later"
+        );
     }
 
     #[test]
     fn node_of_another_name_is_as_old_as_its_fault_or_as_the_first_node() {
         let name = OtherName::new("-2").begun(SimTime::from_millis(5_000));
-        assert_eq!(name.created(at(2_000), &clock()), at(5_000));
-        assert_eq!(name.created(at(8_000), &clock()), at(8_000));
+        assert_eq!(created(&name, at(2_000), &clock()), at(5_000));
+        assert_eq!(created(&name, at(8_000), &clock()), at(8_000));
     }
 
     proptest! {
@@ -166,11 +104,11 @@ mod tests {
             let flap = Flap::new(Duration::from_millis(down), Duration::from_millis(up));
             let flap = flap.begun(SimTime::from_millis(began));
             let now = now.max(began);
-            let (is_silent, left) = flap.phase(at(0), &clock(), at(now));
+            let (is_silent, left) = phase(&flap, at(0), &clock(), at(now));
             let end = now + u64::try_from(left.as_millis()).expect("short");
-            prop_assert_eq!(flap.phase(at(0), &clock(), at(end - 1)).0, is_silent);
+            prop_assert_eq!(phase(&flap, at(0), &clock(), at(end - 1)).0, is_silent);
             let next = if is_silent { (false, up) } else { (true, down) };
-            prop_assert_eq!(flap.phase(at(0), &clock(), at(end)), (next.0, Duration::from_millis(next.1)));
+            prop_assert_eq!(phase(&flap, at(0), &clock(), at(end)), (next.0, Duration::from_millis(next.1)));
         }
     }
 }

@@ -12,49 +12,10 @@ use futures::future::{Either, select};
 use http::{HeaderValue, Response, StatusCode, header};
 use nephele_apiserver::{RequestInfo, Store};
 use nephele_engine::Seed;
-use serde::{Deserialize, Serialize};
+use nephele_model::{ApiServerTrouble, ApiServerTroubleKind};
 use serde_json::json;
 
 use crate::identity::ClusterId;
-
-/// What is wrong with the API servers of a cluster, for the requests that it is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApiServerTrouble {
-    /// The verbs of the requests, such as `list`. If empty, all.
-    pub verbs: Vec<String>,
-    /// The resources of the requests, such as `nodes`. If empty, all, and also requests without a resource.
-    pub resources: Vec<String>,
-    /// What happens to them.
-    pub kind: ApiServerTroubleKind,
-}
-
-/// What happens to requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ApiServerTroubleKind {
-    /// No API server is in service. Connections end, whatever they ask.
-    Down,
-    /// They are answered with an error.
-    Error {
-        /// The status code.
-        code: u16,
-        /// How many of a million requests fail.
-        per_million: u32,
-    },
-    /// They are answered late.
-    Latency {
-        /// By at least this time.
-        base: Duration,
-        /// How much may be added at random, in millionths of `base`.
-        jitter_per_million: u32,
-    },
-    /// Their connection ends in the middle of the answer, after this time. For watches.
-    Cut {
-        /// The time.
-        after: Duration,
-    },
-    /// Reads are answered from the objects as they were when this began.
-    Stale,
-}
 
 /// The troubles of a cluster, by the name of the fault.
 pub(crate) type Troubles = BTreeMap<String, Arc<Trouble>>;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Authorities, Budget, ClusterId, EarlyExpiry, Effect, Endpoint, Fault, FaultHistory,
-    LoadBalancerTrouble, MachineId, MachineSpec, Matches, Symptom,
+    Affected, Authorities, Budget, ClusterId, Effect, Endpoint, Fault, FaultHistory, MachineId, MachineSpec,
+    Matches, affliction_of,
 };
-use nephele_model::{Role, Stage};
+use nephele_model::{EarlyExpiry, LoadBalancerTrouble, Role, Stage, Symptom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -286,7 +286,7 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
     support::provide(cloud, machine(&cluster, "old", Role::ControlPlane)).unwrap();
     let fault = Fault {
         matches: Matches::default(),
-        effect: Effect::Afflict(Symptom::WrongProviderId.affliction()),
+        effect: Effect::Afflict(affliction_of(&Symptom::WrongProviderId)),
         budget: Budget { count: Some(1), ..Budget::default() },
     };
     cloud.put_fault(&id("f"), fault, None).unwrap();
@@ -342,7 +342,7 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     };
     let budget = Budget { count: Some(1), ..Budget::default() };
     for (name, symptom) in [("early", expiring(72 * HOUR)), ("id", Symptom::WrongProviderId)] {
-        let effect = Effect::Afflict(symptom.affliction());
+        let effect = Effect::Afflict(affliction_of(&symptom));
         let fault = Fault { matches: Matches::default(), effect, budget: budget.clone() };
         cloud.put_fault(&id(name), fault, Some(history.clone())).unwrap();
     }
@@ -355,7 +355,7 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let expected = began.as_second() + 3 * DAY;
     assert_eq!(expiries(&endpoint, &tls, http, "cp").await, (expected, expected));
     // A Fault that is sent again has begun when it began.
-    let effect = Effect::Afflict(expiring(48 * HOUR).affliction());
+    let effect = Effect::Afflict(affliction_of(&expiring(48 * HOUR)));
     let shorter = Fault { matches: Matches::default(), effect, budget };
     cloud.put_fault(&id("early"), shorter, None).unwrap();
     cloud.observe_cluster(&cluster).unwrap();

@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, Catalog, Changed,
-    ClockSkew, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings, FormerCatalog,
-    Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches, OtherName, Symptom,
-    Verb,
+    Affected, Budget, Caller, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
+    FaultId, Findings, FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId,
+    MachineSpec, Matches, Verb, affliction_of,
 };
-use nephele_model::{Role, Stage};
+use nephele_model::{
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, OtherName, Role, Stage, Symptom,
+};
 use serde_json::Value;
 
 use crate::support::{self, ECDSA, Http, World, machine};
@@ -22,7 +23,7 @@ pub(crate) fn id(name: &str) -> FaultId {
 /// A fault of the machine or cluster of this name.
 pub(crate) fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
     let matches = Matches { names: [machine.to_owned()].into(), ..Matches::default() };
-    let effect = Effect::Afflict(symptom.affliction());
+    let effect = Effect::Afflict(affliction_of(symptom));
     cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
 }
 
@@ -159,7 +160,8 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         leaked_load_balancers: vec![],
     };
     let matches = Matches { names: ["one".to_owned()].into(), ..Matches::default() };
-    let fault = Fault { matches, effect: Effect::Afflict(symptom.affliction()), budget: Budget::default() };
+    let fault =
+        Fault { matches, effect: Effect::Afflict(affliction_of(&symptom)), budget: Budget::default() };
     next.cloud.put_fault(&id("f"), fault, Some(history)).unwrap();
     for name in ["one", "two"] {
         let spec = machine(&cluster, name, Role::ControlPlane);

@@ -9,10 +9,10 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, ClockSkew, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId,
-    MachineSpec, Network, Symptom,
+    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId, MachineSpec,
+    Network,
 };
-use nephele_model::Role;
+use nephele_model::{ClockSkew, Role, Symptom};
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};

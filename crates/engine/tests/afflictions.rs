@@ -42,6 +42,20 @@ fn in_service(engine: &Engine) -> Vec<&str> {
     engine.in_service(&load_balancer("lb")).collect()
 }
 
+/// Journals have the symptom as a text in JSON, and digests are made of this text, so neither may change.
+#[test]
+fn a_symptom_is_written_as_its_text() {
+    let full = Affliction::new(ResourceKind::Instance, r#"{"EtcdAlarm":"NoSpace"}"#);
+    let text = r#"{"of":"Instance","among":null,"before":null,"symptom":"{\"EtcdAlarm\":\"NoSpace\"}","holds":[],"is_down":false,"is_final":false}"#;
+    assert_eq!(serde_json::to_string(&full).unwrap(), text);
+    assert_eq!(serde_json::from_str::<Affliction>(text).unwrap(), full);
+    let mut engine = engine();
+    ask(&mut engine, at(0), Request::Create(machine("m", &Latency::ZERO))).unwrap();
+    ask(&mut engine, at(1), put("f", afflicting(full))).unwrap();
+    let digest: String = engine.digest()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, "59128a8d50910010");
+}
+
 #[test]
 fn a_machine_that_is_down_gets_no_requests_until_the_fault_is_deleted() {
     let mut engine = engine();

@@ -6,7 +6,13 @@
 //! The crate knows no other crate of ours, no I/O, no clock, no source of entropy and no Kubernetes.
 
 mod stage;
+mod symptom;
 mod time;
+mod timed;
+mod trouble;
 
 pub use stage::{Role, Stage, StageName};
+pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
 pub use time::SimTime;
+pub use timed::{EarlyExpiry, Flap, OtherName};
+pub use trouble::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble};

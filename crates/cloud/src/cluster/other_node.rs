@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::Object;
-use nephele_model::Stage;
+use nephele_model::{OtherName, Stage, Symptom};
 
 use super::{Cluster, Machine, lease_key, node_key};
 use crate::projection::{self, Component};
 use crate::spec::MachineSpec;
-use crate::symptom::Symptom;
-use crate::timed::OtherName;
+use crate::timed;
 
 impl Machine {
     /// The other name of its kubelet, if it has one. Of several, the first one by the name of the fault decides.
@@ -44,7 +43,7 @@ impl Cluster {
         let clock = &self.served.shared.cloud_clock;
         let registered = machine.reached.get(&Stage::Node);
         let wanted = machine.other_name().zip(registered).map(|(name, registered)| {
-            let created = name.created(*registered, clock);
+            let created = timed::created(name, *registered, clock);
             (format!("{}{}", machine.spec.node_name(), name.suffix), created)
         });
         if wanted.as_ref().map(|(name, _)| name) == machine.other_node.as_ref() {
@@ -64,7 +63,7 @@ impl Cluster {
             return;
         }
         if let Some(skew) = projection::clock_skew(&machine.wrong) {
-            self.renew(&name, skew.shown(self.now()));
+            self.renew(&name, projection::skewed(self.now(), skew));
         }
         machine.other_node = Some(name);
     }

@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
-use nephele_model::Stage;
+use nephele_model::{Stage, Symptom};
 
 use super::{Cluster, Machine, lease_key, node_key, of_kubelet};
 use crate::projection::{self, Component, Projected};
-use crate::symptom::Symptom;
 
 /// How long clients see that something is gone: whatever restores it looks every few seconds. So clients that wait for a
 /// deletion see it, and clients that delete again and again cause a write in this time at most.

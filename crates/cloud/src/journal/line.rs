@@ -6,8 +6,8 @@ use nephele_engine::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::affliction::symptom_of;
 use crate::clock::CloudClock;
-use crate::symptom::Symptom;
 
 /// A record of the journal, in the words of the kinds that users see. One line of JSON in `GET /journal`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +160,7 @@ impl JournalLine {
             EventKind::StageFailed { stage, cause } => ("StageFailed", format!("{stage}: {cause}")),
             EventKind::Afflicted { fault, affliction: Some(affliction) } => {
                 self.faults = vec![fault.clone()];
-                let what = Symptom::of(affliction).map(|symptom| symptom.to_string());
+                let what = symptom_of(affliction).map(|symptom| symptom.to_string());
                 ("Afflicted", format!("{} (Fault {fault})", what.unwrap_or_default()))
             }
             EventKind::Afflicted { fault, affliction: None } => {

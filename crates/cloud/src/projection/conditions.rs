@@ -1,12 +1,13 @@
 //! The conditions and taints of a Node, and what faults change about them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use nephele_model::{ClockSkew, NodeCondition, Symptom};
 use serde_json::{Value, json};
 
 use super::time;
-use crate::symptom::{ClockSkew, NodeCondition, Symptom};
 
 /// The conditions that a kubelet reports: type, status, reason and message.
 const REPORTED: [(&str, &str, &str, &str); 4] = [
@@ -51,7 +52,7 @@ pub(super) fn are_reported(conditions: &Value) -> bool {
 /// and taints of clients stay. `wrong` has the symptoms by the name of the fault. What the kubelet reports has the time
 /// of its own clock.
 pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>, now: Timestamp) {
-    let (now, kubelet_now) = (time(now), time(clock_skew(wrong).map_or(now, |skew| skew.shown(now))));
+    let (now, kubelet_now) = (time(now), time(clock_skew(wrong).map_or(now, |skew| skewed(now, skew))));
     let wanted = conditions(wrong);
     let Some(known) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
     let mut healed = Vec::new();
@@ -109,6 +110,16 @@ pub(crate) fn clock_skew(wrong: &BTreeMap<String, Symptom>) -> Option<ClockSkew>
         Symptom::ClockSkew(skew) => Some(*skew),
         _ => None,
     })
+}
+
+/// What a clock shows that is off.
+pub(crate) fn skewed(now: Timestamp, skew: ClockSkew) -> Timestamp {
+    let by = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+    match skew {
+        ClockSkew::Ahead(time) => now.saturating_add(by(time)),
+        ClockSkew::Behind(time) => now.saturating_sub(by(time)),
+    }
+    .unwrap_or(now)
 }
 
 /// Renews the heartbeats of the conditions that the kubelet reports. `at` is the time on its clock.
@@ -289,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_kubelet_whose_clock_is_wrong_reports_at_its_own_time_and_the_controller_does_not() {
-        let behind = Symptom::ClockSkew(ClockSkew::Behind(std::time::Duration::from_secs(20)));
+        let behind = Symptom::ClockSkew(ClockSkew::Behind(Duration::from_secs(20)));
         let mut node = node();
         show_symptoms(&mut node, &wrong(&[("a", behind.clone()), ("b", full())]), at(50));
         assert_eq!(shown(&node).0[1], "DiskPressure True 30");

@@ -8,13 +8,12 @@ use nephele_api::cloud::v1alpha1::{
     Duplicate, ERROR_CODES, EtcdFault, Fail, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
     LoadBalancerFault, NoSettings, NodeReboot, Outage, RequestError, SpotReclaim,
 };
-use nephele_cloud::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Caller, ClockSkew, EarlyExpiry, Effect,
-    EtcdAlarm, FailureReason, Fault, Flap, Latency, LoadBalancerTrouble, Market, Matches, NodeCondition,
-    OtherName, Symptom, Verb,
-};
+use nephele_cloud::{Caller, Effect, FailureReason, Fault, Latency, Market, Matches, Verb, affliction_of};
 use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
-use nephele_model::Stage;
+use nephele_model::{
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, EarlyExpiry, EtcdAlarm, Flap,
+    LoadBalancerTrouble, NodeCondition, OtherName, Stage, Symptom,
+};
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.
@@ -141,7 +140,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
         // The IPAM provider carries these out.
         addresses: _,
     } = wanted;
-    let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
+    let afflict = |symptom: Symptom| Effect::Afflict(affliction_of(&symptom));
     let effects = [
         fail.as_ref().map(failing),
         delay.as_ref().map(|wanted| {
@@ -195,7 +194,7 @@ fn delaying(
 
 fn out_of_service(Outage { retry_after }: &Outage) -> Result<Effect, Mistake> {
     let retry_after = retry("effect.outage.retryAfter", retry_after)?;
-    Ok(Effect::Outage { affliction: Symptom::Frozen.affliction(), retry_after })
+    Ok(Effect::Outage { affliction: affliction_of(&Symptom::Frozen), retry_after })
 }
 
 fn notice(SpotReclaim { notice }: &SpotReclaim) -> Result<Duration, Mistake> {

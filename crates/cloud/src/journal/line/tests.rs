@@ -1,8 +1,8 @@
 use nephele_engine::{Quota, Room};
-use nephele_model::SimTime;
+use nephele_model::{EtcdAlarm, SimTime, Symptom};
 
 use super::*;
-use crate::symptom::EtcdAlarm;
+use crate::affliction::affliction_of;
 
 fn machine() -> ResourceId {
     ResourceId {
@@ -99,7 +99,7 @@ fn an_event_says_what_happened_in_words() {
             leaked(true, false),
             leaked(false, true),
             line(event(EventKind::LeakedDeleted { since: AT })),
-            afflicted(Some(symptom.affliction())),
+            afflicted(Some(affliction_of(&symptom))),
             afflicted(None),
             line(Record::RoomFreed { at: AT, room: Room::Zone("a".into()), waiting: machine() }),
         ],

@@ -87,7 +87,7 @@ fn every_field_has_its_meaning() {
 #[test]
 fn every_effect_on_machines_has_its_symptom() {
     let effect = |effect: Value| read(json!({ "effect": effect })).expect("valid").effect;
-    let afflict = |symptom: Symptom| Effect::Afflict(symptom.affliction());
+    let afflict = |symptom: Symptom| Effect::Afflict(affliction_of(&symptom));
     assert_eq!(effect(json!({ "notReady": {} })), afflict(Symptom::NotReady));
     assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
     assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
@@ -173,7 +173,7 @@ fn every_effect_on_machines_has_its_symptom() {
         afflict(Symptom::NodeCondition(pressure))
     );
     let outage =
-        Effect::Outage { affliction: Symptom::Frozen.affliction(), retry_after: Duration::from_secs(5) };
+        Effect::Outage { affliction: affliction_of(&Symptom::Frozen), retry_after: Duration::from_secs(5) };
     assert_eq!(effect(json!({ "outage": {} })), outage);
 }
 
@@ -186,7 +186,7 @@ fn every_trouble_of_api_servers_is_read() {
     let symptom = |verbs: &[&str], resources: &[&str], kind| {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
         let trouble = ApiServerTrouble { verbs: owned(verbs), resources: owned(resources), kind };
-        Symptom::ApiServer(trouble).affliction()
+        affliction_of(&Symptom::ApiServer(trouble))
     };
     use ApiServerTroubleKind::{Cut, Down, Error, Latency, Stale};
     assert_eq!(trouble(json!({ "down": {} })), symptom(&[], &[], Down));

@@ -1,18 +1,14 @@
-//! What a fault does to machines and clusters: how the cloud and the engine see it.
+//! What a fault does to machines and clusters.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use nephele_engine::{Affliction, Market, Notice, ResourceKind};
-use nephele_etcd::Alarm;
-use nephele_model::{SimTime, Stage};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::LoadBalancerTrouble;
+use crate::stage::Stage;
+use crate::time::SimTime;
 use crate::timed::{EarlyExpiry, Flap, OtherName};
-use crate::trouble::ApiServerTrouble;
+use crate::trouble::{ApiServerTrouble, LoadBalancerTrouble};
 
 /// What is wrong with a machine or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,18 +110,6 @@ pub enum ClockSkew {
     Behind(Duration),
 }
 
-impl ClockSkew {
-    /// What the clock shows at a time.
-    pub(crate) fn shown(self, now: Timestamp) -> Timestamp {
-        let by = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-        match self {
-            Self::Ahead(time) => now.saturating_add(by(time)),
-            Self::Behind(time) => now.saturating_sub(by(time)),
-        }
-        .unwrap_or(now)
-    }
-}
-
 /// An alarm of an etcd member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EtcdAlarm {
@@ -133,15 +117,6 @@ pub enum EtcdAlarm {
     NoSpace,
     /// The data of the member is corrupt.
     Corrupt,
-}
-
-impl EtcdAlarm {
-    pub(crate) fn alarm(self) -> Alarm {
-        match self {
-            Self::NoSpace => Alarm::NoSpace,
-            Self::Corrupt => Alarm::Corrupt,
-        }
-    }
 }
 
 /// A condition of a Node.
@@ -206,7 +181,8 @@ impl fmt::Display for Symptom {
 
 impl Symptom {
     /// The field of a Fault's effect that causes it.
-    pub(crate) fn effect(&self) -> &'static str {
+    #[must_use]
+    pub fn effect(&self) -> &'static str {
         match self {
             Self::NotReady => "notReady",
             Self::NodeCondition(_) => "nodeCondition",
@@ -229,7 +205,8 @@ impl Symptom {
     }
 
     /// The stages that a machine does not reach because of it, the first one first.
-    pub(crate) fn held_stages(&self) -> &[Stage] {
+    #[must_use]
+    pub fn held_stages(&self) -> &[Stage] {
         match self {
             Self::Held(stage) => std::slice::from_ref(stage),
             Self::BootstrapFailed(phase) => phase.stages(),
@@ -238,137 +215,19 @@ impl Symptom {
     }
 
     /// Whether nothing on the machine answers.
-    pub(crate) fn is_silence(&self) -> bool {
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
         matches!(self, Self::Frozen | Self::Vanished | Self::Rebooting { .. })
     }
 
-    /// What the engine has to know.
-    #[must_use]
-    pub fn affliction(&self) -> Affliction {
-        // Nothing more happens on a machine that has vanished.
-        let held = if *self == Self::Vanished { &Stage::ALL } else { self.held_stages() };
-        let holds = held.iter().map(|stage| stage.name()).collect();
-        let of = match self {
-            // The load balancer stands for what is behind it.
-            Self::ApiServer(_) | Self::EtcdWithoutLeader | Self::EtcdSlow { .. } | Self::LoadBalancer(_) => {
-                ResourceKind::LoadBalancer
-            }
-            _ => ResourceKind::Instance,
-        };
-        let among = match self {
-            // Workers have no etcd member and no API server.
-            Self::Held(_) | Self::BootstrapFailed(_) => self.held_stages().first().map(|stage| stage.name()),
-            Self::EtcdAlarm(_) | Self::EtcdMemberHidden => Some(Stage::Etcd.name()),
-            Self::Certificate(_) => Some(Stage::ApiServer.name()),
-            _ => None,
-        };
-        // The provider ID of a Node cannot be changed.
-        let before = (*self == Self::WrongProviderId).then(|| Stage::Node.name());
-        // A machine that never had another name has one Node only.
-        let is_of_name = matches!(self, Self::Rebooting { .. } | Self::OtherName(_));
-        let after = is_of_name.then(|| Stage::Node.name());
-        let notice = |lasts: Duration, then: Self| Some(Box::new(Notice { lasts, then: then.affliction() }));
-        Affliction {
-            of,
-            among,
-            before,
-            after,
-            symptom: serde_json::to_string(self).expect("no map, no foreign type"),
-            holds,
-            is_down: self.is_silence(),
-            is_final: *self == Self::Vanished,
-            market: matches!(self, Self::SpotReclaim(_)).then_some(Market::Spot),
-            notice: match self {
-                Self::SpotReclaim(lasts) => notice(*lasts, Self::Vanished),
-                Self::Rebooting { down_for, name } => notice(*down_for, Self::OtherName(name.clone())),
-                _ => None,
-            },
-        }
-    }
-
     /// The symptom of a fault that began at this time.
-    pub(crate) fn begun(self, began: SimTime) -> Self {
+    #[must_use]
+    pub fn begun(self, began: SimTime) -> Self {
         match self {
             Self::Certificate(early) => Self::Certificate(early.begun(began)),
             Self::Flapping(flap) => Self::Flapping(flap.begun(began)),
             Self::Rebooting { down_for, name } => Self::Rebooting { down_for, name: name.begun(began) },
             other => other,
         }
-    }
-
-    /// The symptom of an affliction that was made by [`Symptom::affliction`].
-    pub(crate) fn of(affliction: &Affliction) -> Option<Self> {
-        serde_json::from_str(&affliction.symptom).ok()
-    }
-}
-
-/// The symptoms of afflictions, by the name of the fault.
-pub(crate) fn symptoms(afflictions: &BTreeMap<String, Affliction>) -> BTreeMap<String, Symptom> {
-    let symptom = |(fault, affliction): (&String, &_)| Some((fault.clone(), Symptom::of(affliction)?));
-    afflictions.iter().filter_map(symptom).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trouble::ApiServerTroubleKind;
-
-    #[test]
-    fn every_symptom_reads_back() {
-        let condition = NodeCondition {
-            kind: "DiskPressure".into(),
-            status: "True".into(),
-            reason: "Full".into(),
-            message: "\"quoted\"".into(),
-        };
-        let down = ApiServerTrouble {
-            verbs: vec!["list".into()],
-            resources: vec!["nodes".into()],
-            kind: ApiServerTroubleKind::Down,
-        };
-        let others = [
-            Symptom::NotReady,
-            Symptom::Frozen,
-            Symptom::Vanished,
-            Symptom::SpotReclaim(Duration::from_secs(90)),
-            Symptom::NodeCondition(condition),
-            Symptom::ApiServer(down),
-            Symptom::EtcdAlarm(EtcdAlarm::Corrupt),
-            Symptom::EtcdWithoutLeader,
-            Symptom::EtcdSlow { base: Duration::from_secs(2), jitter_per_million: 5 },
-            Symptom::EtcdMemberHidden,
-            Symptom::Certificate(EarlyExpiry::new(Duration::from_secs(72 * 3600))),
-            Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends),
-            Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends),
-            Symptom::LoadBalancer(LoadBalancerTrouble::Reset {
-                after: Duration::from_secs(5),
-                per_million: 1,
-            }),
-            Symptom::ClockSkew(ClockSkew::Ahead(Duration::from_secs(300))),
-            Symptom::ClockSkew(ClockSkew::Behind(Duration::from_millis(1))),
-            Symptom::WrongProviderId,
-            Symptom::Flapping(Flap::new(Duration::from_secs(10), Duration::from_secs(30))),
-            Symptom::Rebooting { down_for: Duration::from_secs(30), name: OtherName::new("-2") },
-            Symptom::OtherName(OtherName::new("-2")),
-        ];
-        let held = Stage::ALL.map(Symptom::Held).into_iter();
-        let failed = BootstrapPhase::ALL.map(Symptom::BootstrapFailed);
-        for symptom in held.chain(failed).chain(others) {
-            let begun = symptom.clone().begun(SimTime::from_millis(1_500));
-            for symptom in [symptom, begun] {
-                assert_eq!(Symptom::of(&symptom.affliction()), Some(symptom));
-            }
-        }
-    }
-
-    #[test]
-    fn an_instance_that_reboots_comes_up_with_the_name_of_when_its_fault_began() {
-        let down_for = Duration::from_secs(30);
-        let reboots = Symptom::Rebooting { down_for, name: OtherName::new("-2") };
-        let affliction = reboots.begun(SimTime::from_millis(1_500)).affliction();
-        let then = affliction.notice.map(|notice| (notice.lasts, Symptom::of(&notice.then)));
-        let name = OtherName::new("-2").begun(SimTime::from_millis(1_500));
-        assert_eq!(then, Some((down_for, Some(Symptom::OtherName(name)))));
-        assert_eq!((affliction.is_down, affliction.after), (true, Some(Stage::Node.name())));
     }
 }
