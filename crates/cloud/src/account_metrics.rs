@@ -12,7 +12,6 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
 
-use crate::affliction::symptom_of;
 use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::driver::Driver;
@@ -217,9 +216,7 @@ fn faults<'a>(
             Effect::Leak => "leak",
             Effect::Duplicate { .. } => "duplicate",
             Effect::Outage { .. } => "outage",
-            Effect::Afflict(affliction) => {
-                symptom_of(affliction).map_or("unknown", |symptom| symptom.effect())
-            }
+            Effect::Afflict(affliction) => affliction.symptom.effect(),
         };
         let phase = match state.phase(now) {
             FaultPhase::Active => "Active",

@@ -6,7 +6,7 @@ use nephele_engine::{
 };
 use nephele_model::SimTime;
 
-use crate::affliction::{affliction_of, symptom_of};
+use crate::affliction;
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
@@ -232,10 +232,7 @@ impl Cloud {
 /// A fault whose symptom knows when it began.
 fn begun(fault: Fault, began: SimTime) -> Fault {
     let effect = match fault.effect {
-        Effect::Afflict(affliction) => match symptom_of(&affliction) {
-            Some(symptom) => Effect::Afflict(affliction_of(&symptom.begun(began))),
-            None => Effect::Afflict(affliction),
-        },
+        Effect::Afflict(affliction) => Effect::Afflict(affliction::begun(affliction, began)),
         other => other,
     };
     Fault { effect, ..fault }

@@ -13,7 +13,7 @@ use nephele_engine::{
 };
 use nephele_model::{Role, SimTime, Stage, StageName};
 
-use crate::affliction::{symptom_of, symptoms};
+use crate::affliction::symptoms;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::identity::{ClusterId, MachineId};
@@ -139,7 +139,8 @@ impl Cluster {
                         changed.insert(Changed::Cluster(id.cluster.clone()));
                     }
                     EventKind::Afflicted { fault, affliction } => {
-                        self.on_afflicted(&id.name, fault, affliction.as_ref().and_then(symptom_of));
+                        let symptom = affliction.as_ref().map(|affliction| affliction.symptom.clone());
+                        self.on_afflicted(&id.name, fault, symptom);
                     }
                     EventKind::StageFailed { .. } => {}
                     EventKind::Leaked { since, addresses, is_replaced, .. } => {
@@ -209,7 +210,8 @@ impl Cluster {
                 EventKind::BackendInService(name) => self.on_backend(name, true),
                 EventKind::BackendOutOfService(name) => self.on_backend(name, false),
                 EventKind::Afflicted { fault, affliction } => {
-                    self.on_trouble(fault, affliction.as_ref().and_then(symptom_of));
+                    let symptom = affliction.as_ref().map(|affliction| affliction.symptom.clone());
+                    self.on_trouble(fault, symptom);
                 }
                 // Who adopts a load balancer looks at it at once.
                 EventKind::Adopted { .. } => return,

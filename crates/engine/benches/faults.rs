@@ -13,7 +13,7 @@ use nephele_engine::{
     Affliction, Budget, Config, Effect, Engine, FailureReason, Fault, FaultRecord, Matches, Operation,
     Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Seed, Selector, Verb,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Symptom};
 
 const INSTANCES: usize = 10_000;
 const FAULTS: usize = 1_000;
@@ -136,7 +136,7 @@ fn fails() -> Effect {
 }
 
 fn not_ready() -> Effect {
-    Effect::Afflict(Affliction::new(ResourceKind::Instance, "not ready"))
+    Effect::Afflict(Affliction::new(ResourceKind::Instance, Symptom::NotReady))
 }
 
 /// Reads one instance after the other. The first fault that matches hits.

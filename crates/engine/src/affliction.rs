@@ -9,11 +9,14 @@
 //!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┤
 //!                       a notice that is over: something else ◀────┘
 //! ```
+//!
+//! Invariant: the engine carries a [`Symptom`], compares it and hashes its text, and never looks into it. What a symptom does
+//! to stages and backends is in the other fields of an [`Affliction`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{SimTime, StageName, Symptom};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Market;
@@ -44,8 +47,9 @@ pub struct Affliction {
     /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<StageName>,
-    /// What is wrong, for those who show it. The engine gives it no meaning.
-    pub symptom: String,
+    /// What is wrong, for those who show it. The engine never looks into it.
+    #[serde(with = "nephele_model::as_text")]
+    pub symptom: Symptom,
     /// The stages that are not reached before it is healed.
     pub holds: BTreeSet<StageName>,
     /// Whether an instance with it is out of service at its load balancers.
@@ -63,13 +67,13 @@ pub struct Affliction {
 impl Affliction {
     /// Shows a symptom on resources of a kind, and does nothing else.
     #[must_use]
-    pub fn new(of: ResourceKind, symptom: impl Into<String>) -> Self {
+    pub fn new(of: ResourceKind, symptom: Symptom) -> Self {
         Self {
             of,
             among: None,
             before: None,
             after: None,
-            symptom: symptom.into(),
+            symptom,
             holds: BTreeSet::new(),
             is_down: false,
             is_final: false,

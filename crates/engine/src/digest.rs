@@ -103,7 +103,7 @@ fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
     let Affliction { of, among, before, after, symptom, holds, is_down, is_final, market, notice } =
         affliction;
     hash.text(of.as_str());
-    hash.text(symptom);
+    hash.text(&symptom.text());
     hash.list(among, |hash, stage| hash.text(stage.as_str()));
     hash.list(holds, |hash, stage| hash.text(stage.as_str()));
     hash.number(u64::from(*is_down));

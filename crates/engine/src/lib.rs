@@ -28,8 +28,8 @@
 //!
 //! The clock of a catalog says how fast time passes for its instances ([`ClockSetting`]).
 //!
-//! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage
-//! or a zone stands for.
+//! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage,
+//! a zone or a symptom stands for.
 
 mod adoption;
 mod affliction;

@@ -10,12 +10,12 @@ use nephele_engine::{
     Former, Journal, Latency, Matches, Odds, Outcome, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, StageState,
 };
-use nephele_model::SimTime;
+use nephele_model::{EtcdAlarm, SimTime, Symptom};
 use proptest::prelude::*;
 
 /// Nothing is wrong yet.
 fn odd() -> Affliction {
-    Affliction::new(ResourceKind::Instance, "odd")
+    Affliction::new(ResourceKind::Instance, Symptom::NotReady)
 }
 
 fn afflicting(affliction: Affliction) -> Fault {
@@ -45,7 +45,7 @@ fn in_service(engine: &Engine) -> Vec<&str> {
 /// Journals have the symptom as a text in JSON, and digests are made of this text, so neither may change.
 #[test]
 fn a_symptom_is_written_as_its_text() {
-    let full = Affliction::new(ResourceKind::Instance, r#"{"EtcdAlarm":"NoSpace"}"#);
+    let full = Affliction::new(ResourceKind::Instance, Symptom::EtcdAlarm(EtcdAlarm::NoSpace));
     let text = r#"{"of":"Instance","among":null,"before":null,"symptom":"{\"EtcdAlarm\":\"NoSpace\"}","holds":[],"is_down":false,"is_final":false}"#;
     assert_eq!(serde_json::to_string(&full).unwrap(), text);
     assert_eq!(serde_json::from_str::<Affliction>(text).unwrap(), full);
@@ -214,7 +214,7 @@ fn a_load_balancer_that_changes_its_region_changes_the_faults_that_it_has() {
     ask(&mut engine, at(0), balancer(Some("north"))).unwrap();
     for region in ["north", "south"] {
         let matches = Matches { regions: BTreeSet::from([region.into()]), ..Matches::default() };
-        let effect = Effect::Afflict(Affliction::new(ResourceKind::LoadBalancer, "odd"));
+        let effect = Effect::Afflict(Affliction::new(ResourceKind::LoadBalancer, Symptom::NotReady));
         ask(&mut engine, at(1), put(region, Fault { matches, effect, budget: Budget::default() })).unwrap();
     }
     let faults = |engine: &Engine| {

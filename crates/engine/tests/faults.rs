@@ -11,7 +11,7 @@ use nephele_engine::{
     Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
     Schedule, Selector, Verb,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Symptom};
 use proptest::prelude::*;
 
 pub(crate) fn fault(name: &str) -> ResourceId {
@@ -400,7 +400,7 @@ fn symptom() -> impl Strategy<Value = Affliction> {
             among: None,
             before,
             after,
-            symptom: "odd".into(),
+            symptom: Symptom::NotReady,
             holds,
             is_down,
             is_final: finals == 0,

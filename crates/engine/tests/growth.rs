@@ -12,7 +12,7 @@ use nephele_engine::{
     Outcome, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, Selector,
     UpdateSpec, steps,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Symptom};
 
 /// How many resources there are first. Later there are four times as many.
 const FEW: usize = 200;
@@ -115,10 +115,10 @@ fn neighbour(machines: usize) -> Engine {
 
 /// Spot machines are told that they are taken back in an hour.
 fn reclaim(lasts: Option<Duration>, schedule: Option<Schedule>) -> Fault {
-    let gone = Affliction { is_final: true, ..Affliction::new(ResourceKind::Instance, "gone") };
+    let gone = Affliction { is_final: true, ..Affliction::new(ResourceKind::Instance, Symptom::Vanished) };
     let notice = Some(Box::new(Notice { lasts: Duration::from_secs(3600), then: gone }));
-    let told =
-        Affliction { market: Some(Market::Spot), notice, ..Affliction::new(ResourceKind::Instance, "told") };
+    let told = Affliction::new(ResourceKind::Instance, Symptom::SpotReclaim(Duration::from_secs(3600)));
+    let told = Affliction { market: Some(Market::Spot), notice, ..told };
     let budget = Budget { lasts, schedule, ..Budget::default() };
     Fault { matches: Matches::default(), effect: Effect::Afflict(told), budget }
 }

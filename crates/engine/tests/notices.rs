@@ -9,21 +9,23 @@ use nephele_engine::{
     Affliction, Budget, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former,
     Latency, Market, Matches, Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Symptom};
 use proptest::prelude::*;
 
-fn symptom(text: &str) -> Affliction {
-    Affliction::new(ResourceKind::Instance, text)
+const TOLD: Symptom = Symptom::SpotReclaim(Duration::from_secs(120));
+
+fn showing(symptom: Symptom) -> Affliction {
+    Affliction::new(ResourceKind::Instance, symptom)
 }
 
 fn gone() -> Affliction {
-    Affliction { is_final: true, ..symptom("gone") }
+    Affliction { is_final: true, ..showing(Symptom::Vanished) }
 }
 
 /// Spot instances are told that they are taken back in two minutes.
 fn reclaim() -> Fault {
     let notice = Some(Box::new(Notice { lasts: Duration::from_secs(120), then: gone() }));
-    let told = Affliction { market: Some(Market::Spot), notice, ..symptom("told") };
+    let told = Affliction { market: Some(Market::Spot), notice, ..showing(TOLD) };
     Fault { matches: Matches::default(), effect: Effect::Afflict(told), budget: Budget::default() }
 }
 
@@ -43,7 +45,7 @@ fn put_clock(clock: ClockSetting) -> Request {
 }
 
 /// What is wrong with a machine.
-fn wrong(engine: &Engine, name: &str) -> Option<String> {
+fn wrong(engine: &Engine, name: &str) -> Option<Symptom> {
     let afflictions = &engine.get(&id(name)).expect("it exists").afflictions;
     afflictions.get("f").map(|affliction| affliction.symptom.clone())
 }
@@ -63,10 +65,10 @@ fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count
     ask(&mut engine, at(1), Request::Create(other)).unwrap();
     let budget = Budget { count: Some(1), ..Budget::default() };
     ask(&mut engine, at(10), put("f", Fault { budget, ..reclaim() })).unwrap();
-    assert_eq!(["m", "n"].map(|name| wrong(&engine, name)), [Some("told".into()), None]);
+    assert_eq!(["m", "n"].map(|name| wrong(&engine, name)), [Some(TOLD), None]);
     assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 1);
     engine.poll(at(129));
-    assert_eq!(wrong(&engine, "m").as_deref(), Some("told"));
+    assert_eq!(wrong(&engine, "m"), Some(TOLD));
     let events = engine.poll(at(130));
     let kinds: Vec<_> = events.into_iter().map(|event| (event.at, event.kind)).collect();
     assert_eq!(
@@ -75,7 +77,7 @@ fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count
     );
     // It is gone for good.
     ask(&mut engine, at(140), Request::Delete(fault("f"))).unwrap();
-    assert_eq!(wrong(&engine, "m").as_deref(), Some("gone"));
+    assert_eq!(wrong(&engine, "m"), Some(Symptom::Vanished));
 }
 
 #[test]
@@ -102,13 +104,13 @@ fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
     assert_eq!(engine.next_deadline(), None);
     ask(&mut engine, at(99), put_clock(ClockSetting { steps: 1, ..still })).unwrap();
     engine.poll(at(99));
-    assert_eq!(wrong(&engine, "m").as_deref(), Some("gone"));
+    assert_eq!(wrong(&engine, "m"), Some(Symptom::Vanished));
 }
 
 /// Machines go down for a minute, and come back changed.
 fn reboot() -> Fault {
-    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(60), then: symptom("other") }));
-    let down = Affliction { is_down: true, after: Some("node".into()), notice, ..symptom("down") };
+    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(60), then: showing(Symptom::NotReady) }));
+    let down = Affliction { is_down: true, after: Some("node".into()), notice, ..showing(Symptom::Frozen) };
     Fault { effect: Effect::Afflict(down), ..reclaim() }
 }
 
@@ -116,12 +118,12 @@ fn reboot() -> Fault {
 fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     let mut engine = started();
     ask(&mut engine, at(10), put("f", reboot())).unwrap();
-    assert_eq!(wrong(&engine, "m").as_deref(), Some("down"));
+    assert_eq!(wrong(&engine, "m"), Some(Symptom::Frozen));
     engine.poll(at(70));
-    assert_eq!(wrong(&engine, "m").as_deref(), Some("other"));
+    assert_eq!(wrong(&engine, "m"), Some(Symptom::NotReady));
     let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
     ask(&mut engine, at(80), Request::Create(ResourceSpec { labels, ..spot("m") })).unwrap();
-    assert_eq!((wrong(&engine, "m").as_deref(), engine.next_deadline()), (Some("other"), None));
+    assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (Some(Symptom::NotReady), None));
     let state = engine.fault(&fault("f")).unwrap().clone();
 
     let mut after = self::engine();
@@ -147,7 +149,7 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     for request in [put_clock(ClockSetting::default()), put_fault, adopt] {
         ask(&mut after, at(90), request).unwrap();
     }
-    assert_eq!((wrong(&after, "m").as_deref(), after.next_deadline()), (Some("other"), None));
+    assert_eq!((wrong(&after, "m"), after.next_deadline()), (Some(Symptom::NotReady), None));
     ask(&mut after, at(91), Request::Delete(fault("f"))).unwrap();
     assert_eq!(wrong(&after, "m"), None, "it heals");
 }

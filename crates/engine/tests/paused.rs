@@ -9,6 +9,7 @@ use nephele_engine::{
     Affliction, Budget, Effect, Engine, FailureReason, Fault, FaultRecord, Latency, Matches, Odds, Outcome,
     Request, ResourceId, ResourceKind, Schedule,
 };
+use nephele_model::Symptom;
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {
@@ -69,14 +70,14 @@ fn restarted(
 
 fn faults() -> impl Strategy<Value = Fault> {
     let effect = prop_oneof![
-        Just(Effect::Afflict(Affliction::new(ResourceKind::Instance, "odd"))),
+        Just(Effect::Afflict(Affliction::new(ResourceKind::Instance, Symptom::NotReady))),
         Just(Effect::Fail {
             reason: FailureReason::Throttled,
             message: String::new(),
             retry_after: Duration::from_secs(1),
         }),
         Just(Effect::Outage {
-            affliction: Affliction::new(ResourceKind::Instance, "odd"),
+            affliction: Affliction::new(ResourceKind::Instance, Symptom::NotReady),
             retry_after: Duration::from_secs(1),
         }),
     ];

@@ -12,7 +12,7 @@ use nephele_engine::{
     Latency, Loss, Market, Matches, Notice, NoticeEnd, Odds, Operation, Outcome, Price, Record, Request,
     Resource, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, UpdateSpec, UpdateState, Verb,
 };
-use nephele_model::{SimTime, StageName};
+use nephele_model::{SimTime, StageName, Symptom};
 use proptest::prelude::*;
 
 const SEED: &str = "amber-otter-lamp";
@@ -64,18 +64,18 @@ fn put_catalog(api: ApiLimits) -> Request {
 }
 
 fn afflictions() -> impl Strategy<Value = Affliction> {
-    let odd = || Affliction::new(ResourceKind::Instance, "odd");
+    let odd = || Affliction::new(ResourceKind::Instance, Symptom::NotReady);
     let then = |then: Affliction| Some(Box::new(Notice { lasts: seconds(7), then }));
     let stages = |names: &[&str]| names.iter().map(|&name| StageName::from(name)).collect();
     prop_oneof![
         Just(odd()),
-        Just(Affliction::new(ResourceKind::LoadBalancer, "odd")),
+        Just(Affliction::new(ResourceKind::LoadBalancer, Symptom::NotReady)),
         Just(Affliction { is_down: true, ..odd() }),
         Just(Affliction { holds: stages(&["node"]), ..odd() }),
         Just(Affliction { before: Some("node".into()), ..odd() }),
         Just(Affliction { after: Some("api-server".into()), is_down: true, ..odd() }),
         Just(Affliction { is_final: true, is_down: true, ..odd() }),
-        Just(Affliction { notice: then(Affliction::new(ResourceKind::Instance, "other")), ..odd() }),
+        Just(Affliction { notice: then(Affliction::new(ResourceKind::Instance, Symptom::Frozen)), ..odd() }),
         Just(Affliction {
             notice: then(Affliction { is_final: true, is_down: true, ..odd() }),
             market: Some(Market::Spot),

@@ -9,7 +9,7 @@ use nephele_engine::{
     Affliction, Budget, DrawKey, Effect, Engine, FailureReason, Fault, FaultPhase, Former, Latency, Matches,
     Odds, Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Symptom};
 use proptest::prelude::*;
 
 /// For ten seconds of each minute, five seconds after the begin for the first time.
@@ -25,7 +25,7 @@ fn scheduled(effect: Effect) -> Fault {
 }
 
 fn not_ready(is_final: bool) -> Affliction {
-    Affliction { is_final, ..Affliction::new(ResourceKind::Instance, "not ready") }
+    Affliction { is_final, ..Affliction::new(ResourceKind::Instance, Symptom::NotReady) }
 }
 
 fn numbered(ordinal: u32) -> ResourceSpec {

@@ -5,6 +5,7 @@
 //!
 //! The crate knows no other crate of ours, no I/O, no clock, no source of entropy and no Kubernetes.
 
+pub mod as_text;
 mod stage;
 mod symptom;
 mod time;

@@ -220,6 +220,12 @@ impl Symptom {
         matches!(self, Self::Frozen | Self::Vanished | Self::Rebooting { .. })
     }
 
+    /// Its JSON. Journals have it, and digests are made of it, so it never changes.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("no map, no foreign type")
+    }
+
     /// The symptom of a fault that began at this time.
     #[must_use]
     pub fn begun(self, began: SimTime) -> Self {
@@ -227,7 +233,113 @@ impl Symptom {
             Self::Certificate(early) => Self::Certificate(early.begun(began)),
             Self::Flapping(flap) => Self::Flapping(flap.begun(began)),
             Self::Rebooting { down_for, name } => Self::Rebooting { down_for, name: name.begun(began) },
+            Self::OtherName(name) => Self::OtherName(name.begun(began)),
             other => other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trouble::ApiServerTroubleKind;
+
+    /// Journals have these texts, and digests are made of them.
+    fn assert_texts<const N: usize>(texts: [(Symptom, &str); N]) {
+        for (symptom, text) in texts {
+            assert_eq!(symptom.text(), text);
+            assert_eq!(serde_json::from_str::<Symptom>(text).expect("a symptom"), symptom);
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const BEGAN: SimTime = SimTime::from_millis(1_500);
+
+    #[test]
+    fn texts_for_machines_never_change() {
+        let condition = NodeCondition {
+            kind: "DiskPressure".into(),
+            status: "True".into(),
+            reason: "Full".into(),
+            message: "\"quoted\"".into(),
+        };
+        let condition_text = r#"{"NodeCondition":{"kind":"DiskPressure","status":"True","reason":"Full","message":"\"quoted\""}}"#;
+        let ahead = ClockSkew::Ahead(MINUTE);
+        let behind = ClockSkew::Behind(Duration::from_millis(1));
+        let reboots = Symptom::Rebooting { down_for: MINUTE, name: OtherName::new("-2") };
+        let reboots_text =
+            r#"{"Rebooting":{"down_for":{"secs":60,"nanos":0},"name":{"suffix":"-2","began":1500}}}"#;
+        let flaps = Symptom::Flapping(Flap::new(MINUTE, 2 * MINUTE));
+        let flaps_text =
+            r#"{"Flapping":{"down":{"secs":60,"nanos":0},"up":{"secs":120,"nanos":0},"began":null}}"#;
+        let early = Symptom::Certificate(EarlyExpiry::new(MINUTE));
+        let early_text = r#"{"Certificate":{"expires_in":{"secs":60,"nanos":0},"began":null}}"#;
+        assert_texts([
+            (Symptom::NotReady, r#""NotReady""#),
+            (Symptom::NodeCondition(condition), condition_text),
+            (Symptom::Frozen, r#""Frozen""#),
+            (Symptom::Vanished, r#""Vanished""#),
+            (Symptom::SpotReclaim(MINUTE), r#"{"SpotReclaim":{"secs":60,"nanos":0}}"#),
+            (Symptom::ClockSkew(ahead), r#"{"ClockSkew":{"Ahead":{"secs":60,"nanos":0}}}"#),
+            (Symptom::ClockSkew(behind), r#"{"ClockSkew":{"Behind":{"secs":0,"nanos":1000000}}}"#),
+            (Symptom::EtcdAlarm(EtcdAlarm::NoSpace), r#"{"EtcdAlarm":"NoSpace"}"#),
+            (Symptom::EtcdAlarm(EtcdAlarm::Corrupt), r#"{"EtcdAlarm":"Corrupt"}"#),
+            (Symptom::EtcdMemberHidden, r#""EtcdMemberHidden""#),
+            (early, early_text),
+            (Symptom::WrongProviderId, r#""WrongProviderId""#),
+            (flaps, flaps_text),
+            (reboots.begun(BEGAN), reboots_text),
+            (Symptom::OtherName(OtherName::new("-2")), r#"{"OtherName":{"suffix":"-2","began":null}}"#),
+        ]);
+    }
+
+    #[test]
+    fn texts_for_the_start_of_machines_never_change() {
+        let stages = Stage::ALL.into_iter().zip(["Vm", "Node", "Etcd", "ApiServer"]);
+        for (stage, name) in stages {
+            assert_texts([(Symptom::Held(stage), &format!(r#"{{"Held":"{name}"}}"#))]);
+        }
+        let names = ["Preflight", "KubeletStart", "EtcdJoin", "WaitControlPlane"];
+        for (phase, name) in BootstrapPhase::ALL.into_iter().zip(names) {
+            let text = format!(r#"{{"BootstrapFailed":"{name}"}}"#);
+            assert_texts([(Symptom::BootstrapFailed(phase), &text)]);
+        }
+    }
+
+    #[test]
+    fn texts_for_clusters_never_change() {
+        use ApiServerTroubleKind::{Cut, Down, Error, Latency, Stale};
+        let kinds = [
+            (Down, r#""Down""#),
+            (Error { code: 503, per_million: 5 }, r#"{"Error":{"code":503,"per_million":5}}"#),
+            (
+                Latency { base: MINUTE, jitter_per_million: 5 },
+                r#"{"Latency":{"base":{"secs":60,"nanos":0},"jitter_per_million":5}}"#,
+            ),
+            (Cut { after: MINUTE }, r#"{"Cut":{"after":{"secs":60,"nanos":0}}}"#),
+            (Stale, r#""Stale""#),
+        ];
+        for (kind, kind_text) in kinds {
+            let trouble =
+                ApiServerTrouble { verbs: vec!["list".into()], resources: vec!["nodes".into()], kind };
+            let text =
+                format!(r#"{{"ApiServer":{{"verbs":["list"],"resources":["nodes"],"kind":{kind_text}}}}}"#);
+            assert_texts([(Symptom::ApiServer(trouble), &text)]);
+        }
+        let slow = Symptom::EtcdSlow { base: MINUTE, jitter_per_million: 5 };
+        let reset = LoadBalancerTrouble::Reset { after: MINUTE, per_million: 5 };
+        assert_texts([
+            (Symptom::EtcdWithoutLeader, r#""EtcdWithoutLeader""#),
+            (slow, r#"{"EtcdSlow":{"base":{"secs":60,"nanos":0},"jitter_per_million":5}}"#),
+            (Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends), r#"{"LoadBalancer":"NoBackends"}"#),
+            (
+                Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends),
+                r#"{"LoadBalancer":"WrongBackends"}"#,
+            ),
+            (
+                Symptom::LoadBalancer(reset),
+                r#"{"LoadBalancer":{"Reset":{"after":{"secs":60,"nanos":0},"per_million":5}}}"#,
+            ),
+        ]);
     }
 }

@@ -6,7 +6,6 @@ use nephele_engine::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::symptom_of;
 use crate::clock::CloudClock;
 
 /// A record of the journal, in the words of the kinds that users see. One line of JSON in `GET /journal`.
@@ -160,8 +159,7 @@ impl JournalLine {
             EventKind::StageFailed { stage, cause } => ("StageFailed", format!("{stage}: {cause}")),
             EventKind::Afflicted { fault, affliction: Some(affliction) } => {
                 self.faults = vec![fault.clone()];
-                let what = symptom_of(affliction).map(|symptom| symptom.to_string());
-                ("Afflicted", format!("{} (Fault {fault})", what.unwrap_or_default()))
+                ("Afflicted", format!("{} (Fault {fault})", affliction.symptom))
             }
             EventKind::Afflicted { fault, affliction: None } => {
                 self.faults = vec![fault.clone()];

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
+use nephele_model::Symptom;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -38,7 +39,7 @@ fn selector() -> impl Strategy<Value = Selector> {
 }
 
 fn affliction() -> Affliction {
-    Affliction::new(ResourceKind::Instance, "odd")
+    Affliction::new(ResourceKind::Instance, Symptom::NotReady)
 }
 
 fn any_fault() -> impl Strategy<Value = Fault> {

@@ -1,0 +1,22 @@
+//! A symptom in the files of a journal: a text that has the symptom as JSON. For `#[serde(with = "…")]`.
+
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer, Serializer};
+
+use crate::symptom::Symptom;
+
+/// Writes the text of a symptom.
+///
+/// # Errors
+/// When there is no room for it.
+pub fn serialize<S: Serializer>(symptom: &Symptom, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&symptom.text())
+}
+
+/// Reads a symptom from its text.
+///
+/// # Errors
+/// When it is the text of no symptom.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Symptom, D::Error> {
+    serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+}
