@@ -1015,7 +1015,7 @@ pub(crate) mod tests {
             region: None,
             catalog: String::new(),
             instance_type: None,
-            market: nephele_engine::Market::OnDemand,
+            market: nephele_model::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),

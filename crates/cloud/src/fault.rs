@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use nephele_engine::{
-    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId, Verb,
+    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Verb};
 
 use crate::affliction;
 use crate::clock::{cloud_time, instant};

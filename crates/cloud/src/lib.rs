@@ -71,8 +71,8 @@ pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint,
     ErrorClass, FailureReason, Fault, FaultPhase, Findings, Footprint, Hardware, Image, InstanceType,
-    Latencies, Latency, Limits, Market, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId,
-    Room, RoomUsage, Schedule, Seed, Selector, Spent, Stock, Verb,
+    Latencies, Latency, Limits, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room,
+    RoomUsage, Schedule, Seed, Selector, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nephele_engine::{
-    Engine, Entry, Event, EventKind, Operation, Outcome, Record, Request, ResourceId, ResourceKind, Verb,
+    Engine, Entry, Event, EventKind, Operation, Outcome, Record, Request, ResourceId, ResourceKind,
 };
-use nephele_model::{SimTime, Stage};
+use nephele_model::{SimTime, Stage, Verb};
 
 /// How long an operation took, or how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware, Market};
-use nephele_model::{Role, Stage};
+use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware};
+use nephele_model::{Market, Role, Stage};
 use nephele_pki::Authority;
 
 use crate::caller::Caller;

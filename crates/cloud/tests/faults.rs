@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use nephele_cloud::{
     Affected, Budget, Caller, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
     FaultId, Findings, FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId,
-    MachineSpec, Matches, Verb, affliction_of,
+    MachineSpec, Matches, affliction_of,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, OtherName, Role, Stage, Symptom,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, OtherName, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 

@@ -7,9 +7,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
     Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
-    MachineId, MachineSpec, Market, StageObservation, StartUp,
+    MachineId, MachineSpec, StageObservation, StartUp,
 };
-use nephele_model::{Role, Stage};
+use nephele_model::{Market, Role, Stage};
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use divan::Bencher;
 use nephele_engine::{
     Affliction, Budget, Config, Effect, Engine, FailureReason, Fault, FaultRecord, Matches, Operation,
-    Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Seed, Selector, Verb,
+    Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Seed, Selector,
 };
-use nephele_model::{SimTime, Symptom};
+use nephele_model::{SimTime, Symptom, Verb};
 
 const INSTANCES: usize = 10_000;
 const FAULTS: usize = 1_000;

@@ -16,10 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{SimTime, StageName, Symptom};
+use nephele_model::{Market, SimTime, StageName, Symptom};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{Decided, FaultState, Matches, Subject};

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{SimTime, StageName, Verb};
 
 use crate::adoption::Reservation;
 use crate::api_limits::CallCounts;
@@ -21,7 +21,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
-use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Took, Verb};
+use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Took};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
 use crate::room::{Lines, Room};
 use crate::seed::Seed;

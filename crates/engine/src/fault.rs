@@ -12,18 +12,17 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{Market, SimTime, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::{Affliction, NoticeEnd};
 use crate::as_list;
 use crate::canonical::Canonical;
-use crate::catalog::Market;
 use crate::clock::CloudTime;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::{Hidden, HiddenChanges};
 use crate::latency::{Latency, Odds};
-use crate::operation::{CloudError, Outcome, Verb};
+use crate::operation::{CloudError, Outcome};
 use crate::resource::ResourceSpec;
 use crate::schedule::{Schedule, Window};
 use crate::seed::{Decision, Seed};

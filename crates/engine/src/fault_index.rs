@@ -15,9 +15,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nephele_model::Verb;
+
 use crate::fault::{Fault, Matches, Subject};
 use crate::identity::ResourceKind;
-use crate::operation::Verb;
 use crate::resource::ResourceSpec;
 use crate::selector::{Requirement, Selector};
 

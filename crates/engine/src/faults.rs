@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Verb};
 
 use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
@@ -13,7 +13,6 @@ use crate::fault::{
 use crate::fault_index::{Asked, FaultIndex};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;
-use crate::operation::Verb;
 use crate::seed::Seed;
 
 /// The faults of all accounts.

@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::fault::Lag;
 use crate::identity::ResourceId;
-use crate::operation::{CloudError, HiddenBy, Operation, Outcome, Verb};
+use crate::operation::{CloudError, HiddenBy, Operation, Outcome};
 
 /// A change that reads do not show until some time, because of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -71,7 +71,7 @@ mod usage;
 pub use adoption::{Former, Loss};
 pub use affliction::{Affliction, Notice, NoticeEnd};
 pub use api_limits::{ApiLimits, CallRate, Calls, NamedCalls};
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Market, Model, Price, Stock};
+pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Price, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
@@ -83,9 +83,7 @@ pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::{Latency, Odds};
 pub use leak::Leaked;
 pub use meter::{Cost, NamedMeter, Spent, Sum};
-pub use operation::{
-    CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Took, Verb,
-};
+pub use operation::{CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Took};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,

@@ -14,10 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::SimTime;
+use nephele_model::{Market, SimTime};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Market};
+use crate::catalog::Catalog;
 use crate::clock::CloudTime;
 use crate::engine::Engine;
 use crate::identity::{ResourceId, ResourceKind};

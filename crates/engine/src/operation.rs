@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{SimTime, StageName, Verb};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -77,72 +77,6 @@ impl Operation {
             (Request::Update(..), Catalog) => "UpdateCatalog",
             (Request::Update(..), Fault) => "UpdateFault",
         }
-    }
-}
-
-/// An operation that faults apply to. The others exist only because the cloud is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Verb {
-    /// [`Request::Create`] of an instance.
-    CreateInstance,
-    /// [`Request::Describe`] of an instance.
-    DescribeInstance,
-    /// [`Request::Update`] of an instance.
-    UpdateInstance,
-    /// [`Request::Delete`] of an instance.
-    DeleteInstance,
-    /// [`Request::Create`] of a load balancer.
-    CreateLoadBalancer,
-    /// [`Request::Describe`] of a load balancer.
-    DescribeLoadBalancer,
-    /// [`Request::Delete`] of a load balancer.
-    DeleteLoadBalancer,
-    /// [`Request::RegisterBackend`].
-    RegisterBackend,
-    /// [`Request::DeregisterBackend`].
-    DeregisterBackend,
-}
-
-impl Verb {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::CreateInstance,
-        Self::DescribeInstance,
-        Self::UpdateInstance,
-        Self::DeleteInstance,
-        Self::CreateLoadBalancer,
-        Self::DescribeLoadBalancer,
-        Self::DeleteLoadBalancer,
-        Self::RegisterBackend,
-        Self::DeregisterBackend,
-    ];
-
-    /// The name, as [`Operation::verb`] has it. Draws are keyed by it, so it never changes.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreateInstance => "CreateInstance",
-            Self::DescribeInstance => "DescribeInstance",
-            Self::UpdateInstance => "UpdateInstance",
-            Self::DeleteInstance => "DeleteInstance",
-            Self::CreateLoadBalancer => "CreateLoadBalancer",
-            Self::DescribeLoadBalancer => "DescribeLoadBalancer",
-            Self::DeleteLoadBalancer => "DeleteLoadBalancer",
-            Self::RegisterBackend => "RegisterBackend",
-            Self::DeregisterBackend => "DeregisterBackend",
-        }
-    }
-
-    /// Whether it deletes a resource, which may leak.
-    #[must_use]
-    pub fn is_deletion(self) -> bool {
-        matches!(self, Self::DeleteInstance | Self::DeleteLoadBalancer)
-    }
-
-    /// Whether it changes nothing.
-    #[must_use]
-    pub fn is_read(self) -> bool {
-        matches!(self, Self::DescribeInstance | Self::DescribeLoadBalancer)
     }
 }
 

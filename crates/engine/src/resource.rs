@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{Market, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
-use crate::catalog::{Hardware, Market, Model};
+use crate::catalog::{Hardware, Model};
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind};
 use crate::latency::{Latency, Odds};

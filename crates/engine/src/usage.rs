@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use nephele_model::Market;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Hardware, Market};
+use crate::catalog::{Catalog, Hardware};
 use crate::config::Config;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::resource::{Resource, ResourceSpec};

@@ -7,11 +7,11 @@ use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, mach
 use crate::lags::put_catalog;
 use nephele_engine::{
     Affliction, Budget, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass,
-    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Market, Matches, Notice,
-    Odds, Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec,
-    Schedule, Selector, Verb,
+    FailureReason, Fault, FaultPhase, FaultRecord, Hit, Journal, Latency, Line, Matches, Notice, Odds,
+    Outcome, Quotas, Record, Replay, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule,
+    Selector,
 };
-use nephele_model::{SimTime, Symptom};
+use nephele_model::{Market, SimTime, Symptom, Verb};
 use proptest::prelude::*;
 
 pub(crate) fn fault(name: &str) -> ResourceId {

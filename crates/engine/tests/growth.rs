@@ -8,11 +8,11 @@ use crate::cloud::{at, machine, operation};
 use crate::faults::put;
 use nephele_engine::{
     Affliction, Budget, CallerFindings, Catalog, ClockSetting, Config, DrawKey, Effect, Engine,
-    FailureReason, Fault, FaultRecord, Footprint, Former, Latency, Market, Matches, Notice, NoticeEnd,
-    Outcome, Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, Selector,
-    UpdateSpec, steps,
+    FailureReason, Fault, FaultRecord, Footprint, Former, Latency, Matches, Notice, NoticeEnd, Outcome,
+    Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, Selector, UpdateSpec,
+    steps,
 };
-use nephele_model::{SimTime, Symptom};
+use nephele_model::{Market, SimTime, Symptom};
 
 /// How many resources there are first. Later there are four times as many.
 const FEW: usize = 200;

@@ -6,9 +6,9 @@ use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operati
 use crate::faults::{fault, put};
 use nephele_engine::{
     ApiLimits, Budget, CallerFindings, Catalog, CloudError, Effect, Engine, Fault, Findings, HiddenBy,
-    Latency, Matches, Operation, Outcome, Request, ResourceId, ResourceSpec, UpdateSpec, Verb,
+    Latency, Matches, Operation, Outcome, Request, ResourceId, ResourceSpec, UpdateSpec,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Verb};
 
 fn lagging(seconds: u64, operations: &[Verb]) -> Fault {
     Fault {

@@ -8,9 +8,9 @@ use crate::faults::{fault, put, script};
 use nephele_engine::{
     Budget, CallerFindings, Catalog, Config, Effect, Endpoint, Engine, EventKind, Fault, FaultRecord,
     Footprint, Latency, Leaked, Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Room, Verb,
+    ResourceSpec, Room,
 };
-use nephele_model::SimTime;
+use nephele_model::{SimTime, Verb};
 use proptest::prelude::*;
 
 fn leaking() -> Fault {

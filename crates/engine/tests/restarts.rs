@@ -9,10 +9,10 @@ use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config,
     DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord, FaultState, Former, InstanceType,
-    Latency, Loss, Market, Matches, Notice, NoticeEnd, Odds, Operation, Outcome, Price, Record, Request,
-    Resource, ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, UpdateSpec, UpdateState, Verb,
+    Latency, Loss, Matches, Notice, NoticeEnd, Odds, Operation, Outcome, Price, Record, Request, Resource,
+    ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, UpdateSpec, UpdateState,
 };
-use nephele_model::{SimTime, StageName, Symptom};
+use nephele_model::{Market, SimTime, StageName, Symptom, Verb};
 use proptest::prelude::*;
 
 const SEED: &str = "amber-otter-lamp";

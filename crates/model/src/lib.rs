@@ -6,14 +6,18 @@
 //! The crate knows no other crate of ours, no I/O, no clock, no source of entropy and no Kubernetes.
 
 pub mod as_text;
+mod market;
 mod stage;
 mod symptom;
 mod time;
 mod timed;
 mod trouble;
+mod verb;
 
+pub use market::Market;
 pub use stage::{Role, Stage, StageName};
 pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
 pub use time::SimTime;
 pub use timed::{EarlyExpiry, Flap, OtherName};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble};
+pub use verb::Verb;

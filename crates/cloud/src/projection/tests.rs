@@ -49,7 +49,7 @@ fn machine(role: Role) -> MachineSpec {
         region: None,
         catalog: String::new(),
         instance_type: Some("m.large".into()),
-        market: nephele_engine::Market::OnDemand,
+        market: nephele_model::Market::OnDemand,
         hardware: None,
         image: None,
         start_up: BTreeMap::new(),

@@ -3,16 +3,14 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use nephele_model::Symptom;
+use nephele_model::{Market, Symptom, Verb};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::affliction::Affliction;
-use crate::catalog::Market;
 use crate::fault::{Budget, Effect, FailureReason, Matches};
 use crate::latency::Odds;
-use crate::operation::Verb;
 use crate::resource::ResourceSpec;
 use crate::schedule::Schedule;
 use crate::selector::{Requirement, Selector};

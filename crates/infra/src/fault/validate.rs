@@ -8,11 +8,11 @@ use nephele_api::cloud::v1alpha1::{
     Duplicate, ERROR_CODES, EtcdFault, Fail, FaultEffect, FaultMatch, FaultSpec, FaultyCondition, Hold,
     LoadBalancerFault, NoSettings, NodeReboot, Outage, RequestError, SpotReclaim,
 };
-use nephele_cloud::{Caller, Effect, FailureReason, Fault, Latency, Market, Matches, Verb, affliction_of};
+use nephele_cloud::{Caller, Effect, FailureReason, Fault, Latency, Matches, affliction_of};
 use nephele_fault::{Mistake, TURN_MIN, duration, fraction, mistake, selector};
 use nephele_model::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, EarlyExpiry, EtcdAlarm, Flap,
-    LoadBalancerTrouble, NodeCondition, OtherName, Stage, Symptom,
+    LoadBalancerTrouble, Market, NodeCondition, OtherName, Stage, Symptom, Verb,
 };
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,

@@ -7,8 +7,8 @@ use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
-use nephele_cloud::{MachineObservation, Market, StageObservation};
-use nephele_model::{Role, Stage, Symptom};
+use nephele_cloud::{MachineObservation, StageObservation};
+use nephele_model::{Market, Role, Stage, Symptom};
 
 use super::act::Applied;
 use super::plan::Waiting;

@@ -13,11 +13,11 @@ use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
 use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Market,
-    Software, StartUp,
+    Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Software,
+    StartUp,
 };
 use nephele_kit::is_externally_managed;
-use nephele_model::{Role, Stage};
+use nephele_model::{Market, Role, Stage};
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};

@@ -38,7 +38,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         region: Some("north".into()),
         catalog: String::new(),
         instance_type: Some("large".into()),
-        market: nephele_cloud::Market::OnDemand,
+        market: nephele_model::Market::OnDemand,
         hardware: None,
         image: Some("noble".into()),
         start_up: BTreeMap::new(),

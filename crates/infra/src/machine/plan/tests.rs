@@ -25,7 +25,7 @@ fn wanted(role: Role) -> Wanted {
             region: None,
             catalog: String::new(),
             instance_type: None,
-            market: nephele_cloud::Market::OnDemand,
+            market: nephele_model::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),

@@ -55,7 +55,7 @@ fn expected(role: Role) -> Wanted {
             region: None,
             catalog: "default".into(),
             instance_type: None,
-            market: nephele_cloud::Market::OnDemand,
+            market: nephele_model::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),
