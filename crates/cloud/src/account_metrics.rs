@@ -5,9 +5,9 @@ use std::iter::Sum;
 use std::sync::Arc;
 
 use nephele_engine::{
-    CallerFindings, Effect, Engine, FaultPhase, FaultState, Findings, Leaked, ResourceId, ResourceKind,
+    CallerFindings, Effect, Engine, FaultState, Findings, Leaked, ResourceId, ResourceKind,
 };
-use nephele_model::SimTime;
+use nephele_model::{FaultPhase, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
@@ -248,8 +248,8 @@ pub(crate) fn bounded<K: Ord, T: Copy + Sum>(values: BTreeMap<K, T>, max: usize,
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::{Budget, Config, Fault, FaultRecord, Matches, Operation, Request, Seed};
-    use nephele_model::Symptom;
+    use nephele_engine::{Config, Fault, Matches, Operation, Request, Seed};
+    use nephele_model::{Budget, FaultRecord, Symptom};
 
     use super::*;
     use crate::affliction::affliction_of;

@@ -13,11 +13,11 @@ use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Former,
-    Hardware, Latency, Model, Odds, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
+    Hardware, Latency, Model, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
     ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use nephele_listen::explained;
-use nephele_model::{Role, SimTime, Stage};
+use nephele_model::{Odds, Role, SimTime, Stage};
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;

@@ -1,10 +1,8 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{
-    Effect, Engine, Fault, FaultPhase, FaultRecord, FaultState, NoticeEnd, Request, ResourceId,
-};
-use nephele_model::{SimTime, Verb};
+use nephele_engine::{Effect, Engine, Fault, FaultState, NoticeEnd, Request, ResourceId};
+use nephele_model::{FaultPhase, FaultRecord, SimTime, Verb};
 
 use crate::affliction;
 use crate::clock::{cloud_time, instant};

@@ -287,7 +287,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use nephele_apiserver::GroupResource;
-    use nephele_engine::{Journal, Latency, Odds, Operation, ResourceId, ResourceSpec, StageSpec};
+    use nephele_engine::{Journal, Latency, Operation, ResourceId, ResourceSpec, StageSpec};
+    use nephele_model::Odds;
     use proptest::prelude::*;
 
     use super::*;

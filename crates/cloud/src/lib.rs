@@ -69,10 +69,9 @@ pub use identity::{ClusterId, FaultId, MachineAddress, MachineId};
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
-    ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint,
-    ErrorClass, FailureReason, Fault, FaultPhase, Findings, Footprint, Hardware, Image, InstanceType,
-    Latencies, Latency, Limits, Matches, Model, Odds, Price, Quota, Rate, Requirement, ResourceId, Room,
-    RoomUsage, Schedule, Seed, Selector, Spent, Stock,
+    ApiLimits, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
+    FailureReason, Fault, Findings, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits,
+    Matches, Model, Price, Quota, Rate, ResourceId, Room, RoomUsage, Seed, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

@@ -100,9 +100,10 @@ pub(crate) fn creates_load_balancer(entry: &Entry, engine: &Engine) -> bool {
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        Budget, CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, FaultRecord, Latencies,
-        Latency, Matches, Odds, Rate, ResourceSpec, Seed, StageSpec,
+        CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, Latencies, Latency, Matches, Rate,
+        ResourceSpec, Seed, StageSpec,
     };
+    use nephele_model::{Budget, FaultRecord, Odds};
 
     use super::*;
     use crate::identity::{ClusterId, MachineId};

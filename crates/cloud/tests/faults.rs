@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Budget, Caller, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
-    FaultId, Findings, FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId,
-    MachineSpec, Matches, affliction_of,
+    Affected, Caller, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId,
+    Findings, FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec,
+    Matches, affliction_of,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, ClockSkew, OtherName, Role, Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, ClockSkew, OtherName, Role, Stage,
+    Symptom, Verb,
 };
 use serde_json::Value;
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use divan::Bencher;
 use nephele_engine::{
-    Affliction, Budget, Config, Effect, Engine, FailureReason, Fault, FaultRecord, Matches, Operation,
-    Request, Requirement, ResourceId, ResourceKind, ResourceSpec, Seed, Selector,
+    Affliction, Config, Effect, Engine, FailureReason, Fault, Matches, Operation, Request, ResourceId,
+    ResourceKind, ResourceSpec, Seed,
 };
-use nephele_model::{SimTime, Symptom, Verb};
+use nephele_model::{Budget, FaultRecord, Requirement, Selector, SimTime, Symptom, Verb};
 
 const INSTANCES: usize = 10_000;
 const FAULTS: usize = 1_000;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_model::{SimTime, StageName, Verb};
+use nephele_model::{FaultRecord, SimTime, StageName, Verb};
 
 use crate::adoption::Reservation;
 use crate::api_limits::CallCounts;
@@ -14,7 +14,7 @@ use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
-use crate::fault::{Call, FaultRecord, FaultState, Lag, Strike, Subject, Verdict};
+use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
 use crate::findings::CallerFindings;
 use crate::identity::{GroupId, ResourceId, ResourceKind};

@@ -15,12 +15,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::Verb;
+use nephele_model::{Requirement, Selector, Verb};
 
 use crate::fault::{Fault, Matches, Subject};
 use crate::identity::ResourceKind;
 use crate::resource::ResourceSpec;
-use crate::selector::{Requirement, Selector};
 
 /// What a fault is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::{SimTime, Verb};
+use nephele_model::{FaultRecord, SimTime, Verb};
 
 use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
-use crate::fault::{
-    Answer, Call, Decided, Effect, Fault, FaultRecord, FaultState, Subject, Verdict, call_key,
-};
+use crate::fault::{Answer, Call, Decided, Effect, Fault, FaultState, Subject, Verdict, call_key};
 use crate::fault_index::{Asked, FaultIndex};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;

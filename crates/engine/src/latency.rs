@@ -17,7 +17,7 @@ pub enum Latency {
         /// The minimum.
         base: Duration,
         /// The part of `base` that may be added; values that are negative or not finite count as zero.
-        #[serde(with = "bits")]
+        #[serde(with = "nephele_model::as_bits")]
         fraction: f64,
     },
     /// Uniform between two bounds, which may be in either order.
@@ -132,41 +132,3 @@ impl PartialEq for Latency {
 }
 
 impl Eq for Latency {}
-
-/// The probability of a failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Odds(#[serde(with = "bits")] f64);
-
-impl Odds {
-    /// It never fails.
-    pub const NEVER: Self = Self(0.0);
-
-    /// Fails with `probability`, clamped to 0..=1; NaN counts as never.
-    #[must_use]
-    pub fn new(probability: f64) -> Self {
-        Self(if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) })
-    }
-
-    /// The probability, between 0 and 1.
-    #[must_use]
-    pub fn probability(self) -> f64 {
-        self.0
-    }
-
-    pub(crate) fn draw(self, draws: &mut Draws) -> bool {
-        draws.unit() < self.0
-    }
-}
-
-/// Serializes a float as its bits, so that every value, even NaN, survives a round trip.
-mod bits {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(value.to_bits())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        u64::deserialize(deserializer).map(f64::from_bits)
-    }
-}

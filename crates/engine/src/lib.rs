@@ -60,9 +60,7 @@ mod quantile;
 mod replay;
 mod resource;
 mod room;
-mod schedule;
 mod seed;
-mod selector;
 mod setting;
 mod state;
 mod steps;
@@ -76,11 +74,11 @@ pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
-pub use fault::{Budget, Effect, FailureReason, Fault, FaultPhase, FaultRecord, FaultState, Hit, Matches};
+pub use fault::{Effect, FailureReason, Fault, FaultState, Hit, Matches};
 pub use findings::{CallerFindings, Findings, NamedFindings};
 pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
-pub use latency::{Latency, Odds};
+pub use latency::Latency;
 pub use leak::Leaked;
 pub use meter::{Cost, NamedMeter, Spent, Sum};
 pub use operation::{CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Took};
@@ -89,9 +87,7 @@ pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
 pub use room::{Quota, Room, Waiter};
-pub use schedule::{Schedule, Window};
 pub use seed::Seed;
-pub use selector::{Requirement, Selector};
 pub use state::{NamedCatalog, Reserved, State, StateError};
 #[cfg(debug_assertions)]
 pub use steps::steps;

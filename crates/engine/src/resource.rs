@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{Market, SimTime, StageName};
+use nephele_model::{Market, Odds, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
 use crate::catalog::{Hardware, Model};
 use crate::clock::CloudTime;
 use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind};
-use crate::latency::{Latency, Odds};
+use crate::latency::Latency;
 use crate::operation::{CloudError, Event, EventKind, Took};
 use crate::seed::Decision;
 use crate::setting::{Instant, Setting};
@@ -446,11 +446,8 @@ impl Resource {
             }
             let id = &self.spec.id;
             let name = stage.name.clone();
-            let fails = stage.failure.draw(&mut setting.seed.draws(
-                &self.spec,
-                Decision::Failure(&stage.name),
-                progress.attempt,
-            ));
+            let decision = Decision::Failure(&stage.name);
+            let fails = setting.seed.draws(&self.spec, decision, progress.attempt).happens(stage.failure);
             let kind = if fails {
                 let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
                 progress.state = StageState::Failed { at, cause: cause.clone() };

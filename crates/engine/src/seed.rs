@@ -1,6 +1,6 @@
 //! The source of all random draws.
 
-use nephele_model::{StageName, Verb};
+use nephele_model::{Odds, StageName, Verb};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -114,5 +114,10 @@ impl Draws {
     pub(crate) fn unit(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
         (self.0.next_u64() >> 11) as f64 * SCALE
+    }
+
+    /// Whether something of these odds happens.
+    pub(crate) fn happens(&mut self, odds: Odds) -> bool {
+        self.unit() < odds.probability()
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::cloud::{ask, at, engine, id, machine};
 use crate::faults::put;
 use nephele_engine::{
-    Budget, CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault,
-    Former, InstanceType, Journal, Latency, Line, Matches, Price, Rate, Replay, Request, ResourceId,
-    ResourceKind, ResourceSpec, Spent,
+    CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, Former,
+    InstanceType, Journal, Latency, Line, Matches, Price, Rate, Replay, Request, ResourceId, ResourceKind,
+    ResourceSpec, Spent,
 };
-use nephele_model::{Market, SimTime};
+use nephele_model::{Budget, Market, SimTime};
 use proptest::prelude::*;
 
 const MICROS_OF_HOUR: u128 = 3_600_000_000;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    Budget, CallerFindings, Catalog, Config, Effect, Endpoint, Engine, EventKind, Fault, FaultRecord,
-    Footprint, Latency, Leaked, Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Room,
+    CallerFindings, Catalog, Config, Effect, Endpoint, Engine, EventKind, Fault, Footprint, Latency, Leaked,
+    Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room,
 };
-use nephele_model::{SimTime, Verb};
+use nephele_model::{Budget, FaultRecord, SimTime, Verb};
 use proptest::prelude::*;
 
 fn leaking() -> Fault {

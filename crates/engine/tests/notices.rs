@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Budget, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former,
-    Latency, Matches, Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec,
+    Affliction, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former, Latency,
+    Matches, Notice, NoticeEnd, Rate, Request, ResourceId, ResourceKind, ResourceSpec,
 };
-use nephele_model::{Market, SimTime, Symptom};
+use nephele_model::{Budget, Market, SimTime, Symptom};
 use proptest::prelude::*;
 
 const TOLD: Symptom = Symptom::SpotReclaim(Duration::from_secs(120));

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Budget, Effect, Engine, FailureReason, Fault, FaultRecord, Latency, Matches, Odds, Outcome,
-    Request, ResourceId, ResourceKind, Schedule,
+    Affliction, Effect, Engine, FailureReason, Fault, Latency, Matches, Outcome, Request, ResourceId,
+    ResourceKind,
 };
-use nephele_model::Symptom;
+use nephele_model::{Budget, FaultRecord, Odds, Schedule, Symptom};
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {

@@ -9,10 +9,10 @@ use crate::cloud::{
 };
 use nephele_engine::{
     CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, GroupId,
-    Hardware, InstanceType, Latency, Line, Odds, Operation, Outcome, Price, Quotas, Record, Replay, Request,
+    Hardware, InstanceType, Latency, Line, Operation, Outcome, Price, Quotas, Record, Replay, Request,
     Resource, ResourceId, ResourceKind, ResourceSpec, Seed, StageState, UpdateSpec, Zone,
 };
-use nephele_model::{SimTime, StageName};
+use nephele_model::{Odds, SimTime, StageName};
 use proptest::prelude::*;
 
 fn latency() -> impl Strategy<Value = Latency> {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, ApiLimits, Budget, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config,
-    DrawKey, Effect, Engine, EventKind, FailureReason, Fault, FaultRecord, FaultState, Former, InstanceType,
-    Latency, Loss, Matches, Notice, NoticeEnd, Odds, Operation, Outcome, Price, Record, Request, Resource,
-    ResourceId, ResourceKind, ResourceSpec, Schedule, Seed, UpdateSpec, UpdateState,
+    Affliction, ApiLimits, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config, DrawKey,
+    Effect, Engine, EventKind, FailureReason, Fault, FaultState, Former, InstanceType, Latency, Loss,
+    Matches, Notice, NoticeEnd, Operation, Outcome, Price, Record, Request, Resource, ResourceId,
+    ResourceKind, ResourceSpec, Seed, UpdateSpec, UpdateState,
 };
-use nephele_model::{Market, SimTime, StageName, Symptom, Verb};
+use nephele_model::{Budget, FaultRecord, Market, Odds, Schedule, SimTime, StageName, Symptom, Verb};
 use proptest::prelude::*;
 
 const SEED: &str = "amber-otter-lamp";

@@ -10,11 +10,11 @@ use crate::cloud::{
 };
 use nephele_engine::{
     CallerFindings, Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event,
-    EventKind, Footprint, Former, Hardware, Image, InstanceType, Latency, Model, Odds, Outcome, Price,
-    Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, StageState, StateError,
-    Took, Update, UpdateSpec, UpdateState, Zone,
+    EventKind, Footprint, Former, Hardware, Image, InstanceType, Latency, Model, Outcome, Price, Quotas,
+    Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, StageState, StateError, Took,
+    Update, UpdateSpec, UpdateState, Zone,
 };
-use nephele_model::SimTime;
+use nephele_model::{Odds, SimTime};
 
 fn fixed(seconds: u64) -> Latency {
     Latency::Fixed(Duration::from_secs(seconds))

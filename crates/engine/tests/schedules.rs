@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Budget, DrawKey, Effect, Engine, FailureReason, Fault, FaultPhase, Former, Latency, Matches,
-    Odds, Outcome, Record, Request, ResourceKind, ResourceSpec, Schedule,
+    Affliction, DrawKey, Effect, Engine, FailureReason, Fault, Former, Latency, Matches, Outcome, Record,
+    Request, ResourceKind, ResourceSpec,
 };
-use nephele_model::{SimTime, Symptom};
+use nephele_model::{Budget, FaultPhase, Odds, Schedule, SimTime, Symptom};
 use proptest::prelude::*;
 
 /// For ten seconds of each minute, five seconds after the begin for the first time.

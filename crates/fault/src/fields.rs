@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{FaultBudget, FaultSchedule, FaultSpec};
 use nephele_api::start_up::StartupJitter;
-use nephele_engine::{Budget, Odds, Requirement, Schedule, Selector};
+use nephele_model::{Budget, Odds, Requirement, Schedule, Selector};
 use serde_json::Value;
 use thiserror::Error;
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use nephele_api::cloud::v1alpha1::{Fault, FaultHit, FaultStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_engine::FaultPhase;
+use nephele_model::FaultPhase;
 
 use crate::in_force::resumed;
 

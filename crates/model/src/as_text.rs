@@ -8,7 +8,7 @@ use crate::symptom::Symptom;
 /// Writes the text of a symptom.
 ///
 /// # Errors
-/// When there is no room for it.
+/// When it cannot be written.
 pub fn serialize<S: Serializer>(symptom: &Symptom, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&symptom.text())
 }

@@ -5,8 +5,13 @@
 //!
 //! The crate knows no other crate of ours, no I/O, no clock, no source of entropy and no Kubernetes.
 
+pub mod as_bits;
 pub mod as_text;
+mod budget;
 mod market;
+mod odds;
+mod schedule;
+mod selector;
 mod stage;
 mod symptom;
 mod time;
@@ -14,7 +19,11 @@ mod timed;
 mod trouble;
 mod verb;
 
+pub use budget::{Budget, FaultPhase, FaultRecord};
 pub use market::Market;
+pub use odds::Odds;
+pub use schedule::{Schedule, Window};
+pub use selector::{Requirement, Selector};
 pub use stage::{Role, Stage, StageName};
 pub use symptom::{BootstrapPhase, ClockSkew, EtcdAlarm, NodeCondition, Symptom};
 pub use time::SimTime;

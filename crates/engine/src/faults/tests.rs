@@ -3,17 +3,14 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use nephele_model::{Market, Symptom, Verb};
+use nephele_model::{Budget, Market, Odds, Requirement, Schedule, Selector, Symptom, Verb};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::affliction::Affliction;
-use crate::fault::{Budget, Effect, FailureReason, Matches};
-use crate::latency::Odds;
+use crate::fault::{Effect, FailureReason, Matches};
 use crate::resource::ResourceSpec;
-use crate::schedule::Schedule;
-use crate::selector::{Requirement, Selector};
 
 const VALUES: [&str; 3] = ["a", "b", "c"];
 

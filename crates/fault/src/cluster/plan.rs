@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, RefusedNamespace};
 use nephele_api::cloud::{CLUSTER_FAULT_LABEL, GROUP};
-use nephele_engine::Selector;
 use nephele_kit::watch_filter_label;
+use nephele_model::Selector;
 
 /// The begin of the names of all Faults that ClusterFaults make. A user's Fault hardly has such a name by accident.
 const PREFIX: &str = "cluster-fault-";

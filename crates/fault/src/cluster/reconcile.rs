@@ -120,7 +120,7 @@ async fn write(object: &ClusterFault, status: ClusterFaultStatus, context: &Cont
 }
 
 /// The selector of the namespaces of a ClusterFault. Without one, all namespaces fit.
-pub(super) fn namespaces_of(object: &ClusterFault) -> Result<nephele_engine::Selector, Mistake> {
+pub(super) fn namespaces_of(object: &ClusterFault) -> Result<nephele_model::Selector, Mistake> {
     selector("namespaceSelector", object.spec.namespace_selector.as_ref())
 }
 

@@ -90,7 +90,7 @@ impl World {
             Standing::Runs => {
                 self.manager.carry(&self.object, Arc::new(self.object.spec.clone()));
                 let progress = Progress {
-                    phase: nephele_engine::FaultPhase::Active,
+                    phase: nephele_model::FaultPhase::Active,
                     began: at(1),
                     matched: 1,
                     hits: 1,

@@ -108,8 +108,8 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
 #[cfg(test)]
 mod tests {
     use nephele_api::cloud::v1alpha1::FaultSchedule;
-    use nephele_cloud::FaultPhase;
     use nephele_fault::differs_in_numbers_only;
+    use nephele_model::FaultPhase;
 
     use super::*;
 

@@ -54,7 +54,7 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
             ));
         }
         // The status lists those that were hit and those that passed, for the next manager.
-        let nephele_cloud::Budget { count, skip, .. } = fault.budget;
+        let nephele_model::Budget { count, skip, .. } = fault.budget;
         for (field, number) in [("budget.count", count), ("budget.skip", Some(skip))] {
             if let Some(number) = number.filter(|number| *number > AFFECTED_MAX as u64) {
                 return Err(mistake(field, &number, "at most 100, for a fault of machines or API servers"));

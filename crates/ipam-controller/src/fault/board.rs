@@ -16,10 +16,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultHit};
-use nephele_engine::{FaultPhase, FaultRecord, Seed};
+use nephele_engine::Seed;
 use nephele_fault::Progress;
 use nephele_ipam::Owner;
-use nephele_model::SimTime;
+use nephele_model::{FaultPhase, FaultRecord, SimTime};
 
 use super::spec::{AddressFault, Effect};
 use crate::pool::{Block, PoolKey};

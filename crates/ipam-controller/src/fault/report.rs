@@ -88,8 +88,8 @@ fn read(kind: PoolKind, address: &str) -> Option<Block> {
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::FaultPhase;
     use nephele_fault::Progress;
+    use nephele_model::FaultPhase;
 
     use super::*;
 

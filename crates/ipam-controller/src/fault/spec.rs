@@ -6,8 +6,8 @@ use std::time::Duration;
 use nephele_api::cloud::v1alpha1::{
     self, AFFECTED_MAX, Delay, FaultEffect, FaultMatch, FaultSpec, LateRelease, NoSettings,
 };
-use nephele_engine::{Budget, Selector};
 use nephele_fault::{Mistake, duration, fraction, mistake, selector};
+use nephele_model::{Budget, Selector};
 
 /// What goes wrong with addresses, for which claims, and how often.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,7 @@ fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::Requirement;
+    use nephele_model::Requirement;
     use serde_json::{Value, json};
 
     use super::*;

@@ -29,7 +29,7 @@ const PURE: [(&str, &[&str]); 18] = [
         &["nephele-ipam", "nephele-ipam-controller", "nephele-runtime-sdk", "nephele-cloud-hooks"],
     ),
     ("nephele-ipam-controller", &["nephele-cloud", "nephele-infra"]),
-    ("nephele-fault", &["nephele-cloud", "nephele-infra", "nephele-ipam"]),
+    ("nephele-fault", &["nephele-cloud", "nephele-engine", "nephele-infra", "nephele-ipam"]),
     ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra"]),
     ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
     ("nephele-model", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),

@@ -1,7 +1,7 @@
 use nephele_api::cloud::v1alpha1::{
     BOOTSTRAP_PHASES, CALLERS, ETCD_ALARMS, FAIL_REASONS, HELD_STAGES, OPERATIONS,
 };
-use nephele_cloud::{Budget, Odds, Requirement, Schedule, Selector};
+use nephele_model::{Budget, Odds, Requirement, Schedule, Selector};
 use serde_json::{Value, json};
 
 use super::*;

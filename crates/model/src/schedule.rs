@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
-use nephele_model::SimTime;
 use serde::{Deserialize, Serialize};
+
+use crate::time::SimTime;
 
 /// When a fault is in force. The times count from when the fault began, so that a restart shifts no window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +49,8 @@ impl Schedule {
     }
 
     /// When the window of a number began, counted from 1.
-    pub(crate) fn begin(&self, began: SimTime, number: u64) -> SimTime {
+    #[must_use]
+    pub fn begin(&self, began: SimTime, number: u64) -> SimTime {
         let passed = millis(self.every).max(1).saturating_mul(number.saturating_sub(1));
         began + self.offset + Duration::from_millis(passed)
     }
