@@ -85,7 +85,6 @@ impl Budget {
 /// What a fault has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
-    /// When it began.
     pub began: SimTime,
     /// How many operations or resources it has matched while it was active.
     pub matched: u64,

@@ -215,7 +215,6 @@ pub(crate) struct Played {
 #[derive(Default)]
 pub(crate) struct Caches {
     pub(crate) clusters: Cache<Played>,
-    /// ClusterClasses.
     pub(crate) classes: Cache<Value>,
     pub(crate) infrastructure: Cache<InMemoryCluster>,
     /// Secrets that belong to a cluster.

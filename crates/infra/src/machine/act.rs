@@ -19,8 +19,7 @@ use nephele_kit::{Outcome, Precondition, patch};
 use nephele_model::{Role, Stage};
 use tracing::{info, warn};
 
-use super::acted::Acted;
-pub(super) use super::acted::Applied;
+use super::acted::{Acted, Applied};
 use super::plan::{Decision, Waiting};
 use super::validate::has_begun;
 use super::{Error, bootstrap, hook, software};

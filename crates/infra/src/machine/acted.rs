@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
-use nephele_cloud::{Deletion, MachineError, MachineObservation, Role, StageObservation};
+use nephele_cloud::{Deletion, MachineError, MachineObservation, StageObservation};
 use nephele_kit::Outcome;
+use nephele_model::Role;
 
 use super::Error;
 use super::plan::Waiting;

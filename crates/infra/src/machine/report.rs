@@ -10,7 +10,7 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::{MachineObservation, StageObservation};
 use nephele_model::{Market, Role, Stage, Symptom};
 
-use super::act::Applied;
+use super::acted::Applied;
 use super::plan::Waiting;
 use super::validate::{condition_type, market};
 use crate::refusal;
