@@ -138,7 +138,7 @@ fn texts_of_steps_in_rounds_can_have_variables() {
         for text in [
             "/properties/pause",
             "/properties/fault/properties/name",
-            "/properties/fault/properties/spec/properties/match/properties/zones/items",
+            "/properties/fault/properties/spec/properties/match/properties/instanceTypes/items",
         ] {
             let plain = pattern(&format!("{outer}{text}"));
             assert_ne!(plain, "none", "{text}");
