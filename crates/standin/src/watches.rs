@@ -59,7 +59,7 @@ struct Watches<'a> {
 impl Watches<'_> {
     /// The Clusters, and the store of those that can have rounds.
     fn clusters(&self, mut writer: Writer<Scheduled>) -> BoxStream<'static, ObjectRef<Scheduled>> {
-        let events = self.dynamic(ApiResource::erase::<Cluster>(&()));
+        let events = self.dynamic(&ApiResource::erase::<Cluster>(&()));
         let events = events.map(move |event| {
             let event = event?;
             writer.apply_watcher_event(&mapped(event.clone(), scheduled));
@@ -75,7 +75,7 @@ impl Watches<'_> {
     /// The ClusterClasses: each changes the Clusters whose topology names it.
     fn classes(&self) -> BoxStream<'static, ObjectRef<Scheduled>> {
         let kind = GroupVersionKind::gvk(nephele_api::core::GROUP, "v1beta2", "ClusterClass");
-        let events = self.dynamic(ApiResource::from_gvk_with_plural(&kind, "clusterclasses"));
+        let events = self.dynamic(&ApiResource::from_gvk_with_plural(&kind, "clusterclasses"));
         let known = |object: DynamicObject| Known::new(&object.metadata, None, Some(object.data));
         let events = events.map(move |event| event.map(|event| mapped(event, known)));
         let naming = |caches: &Caches, class: &Key| {
@@ -123,16 +123,16 @@ impl Watches<'_> {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Send + Sync + 'static,
     {
-        let events = self.dynamic(ApiResource::erase::<K>(&()));
+        let events = self.dynamic(&ApiResource::erase::<K>(&()));
         let events = events.map(move |event| event.map(|event| mapped(event, |object| read(object, known))));
         self.follow(cache, events, |_, _| Vec::new())
     }
 
     fn dynamic(
         &self,
-        resource: ApiResource,
+        resource: &ApiResource,
     ) -> impl Stream<Item = Watched<Event<DynamicObject>>> + Send + use<> {
-        let api = Api::all_with(self.client.clone(), &resource);
+        let api = Api::all_with(self.client.clone(), resource);
         let events = watcher(api, watcher::Config::default()).default_backoff();
         events.map(|event| event.map(|event| mapped(event, trimmed)))
     }
