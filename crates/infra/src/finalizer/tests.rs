@@ -99,6 +99,19 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// What is removed is what the cloud was asked for. `asked` is whether it was, and `deletion` what it answers then.
+pub(crate) fn check_removal<E: std::fmt::Debug>(
+    asked: bool,
+    is_in_cloud: bool,
+    deletion: fn() -> Result<Deletion, E>,
+) -> TestCaseResult {
+    prop_assert!(asked || !is_in_cloud, "it is left in the cloud");
+    let answer = asked.then(deletion);
+    let is_gone = matches!(answer, None | Some(Ok(Deletion::Gone)));
+    prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
+    Ok(())
+}
+
 /// Whether an object of ours rests, by its own annotations or by its Cluster.
 pub(crate) fn is_resting(metadata: &ObjectMeta, is_cluster_paused: bool) -> bool {
     let has = |name: &str| metadata.annotations.iter().flatten().any(|(known, _)| known == name);

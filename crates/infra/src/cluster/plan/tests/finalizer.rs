@@ -13,8 +13,7 @@ use super::*;
 use crate::cluster::fetch::Fetched;
 use crate::cluster::validate::validate;
 use crate::context::cluster_of;
-use crate::finalizer::Removal;
-use crate::finalizer::tests::{CASES, Written, answers, check, is_resting};
+use crate::finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting};
 use crate::secret::AuthoritySecret;
 
 fn object() -> impl Strategy<Value = InMemoryCluster> {
@@ -119,15 +118,11 @@ proptest! {
         let plan = plan(&object, validate(&object, fetched));
         let is_resting = is_resting(&object.metadata, is_paused);
         check(&object.metadata, finalizers::CLUSTER, plan.finalizer(), is_resting)?;
-        // What is removed is what the cloud was asked for.
         let asked = match &plan {
             Plan::Remove(id) => id.is_some(),
             Plan::ResumeRemoval(_) => true,
             _ => return Ok(()),
         };
-        prop_assert!(asked || !is_in_cloud, "the cluster is left in the cloud");
-        let answer = asked.then(deletion);
-        let is_gone = matches!(answer, None | Some(Ok(nephele_cloud::Deletion::Gone)));
-        prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
+        check_removal(asked, is_in_cloud, deletion)?;
     }
 }

@@ -14,8 +14,8 @@ use proptest::sample::select;
 
 use super::*;
 use crate::context::cluster_of_machine;
-use crate::finalizer::tests::{CASES, Written, answers, check, is_resting, often};
-use crate::finalizer::{Finalizer, Removal};
+use crate::finalizer::Finalizer;
+use crate::finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting, often};
 use crate::machine::fetch::Fetched;
 use crate::machine::validate::validate;
 use crate::offer::Offer;
@@ -187,16 +187,12 @@ proptest! {
         for planned in [of_plan, decision.finalizer()] {
             check(&object.metadata, finalizers::MACHINE, planned, is_resting)?;
         }
-        // What is removed is what the cloud was asked for.
         let asked = match &decision {
             Decision::Remove(id) => id.is_some(),
             Decision::ResumeRemoval(_) => true,
             _ => return Ok(()),
         };
         prop_assert_eq!(decision.finalizer(), Finalizer::Released);
-        prop_assert!(asked || !is_in_cloud, "the machine is left in the cloud");
-        let answer = asked.then(deletion);
-        let is_gone = matches!(answer, None | Some(Ok(nephele_cloud::Deletion::Gone)));
-        prop_assert_eq!(Removal::answered(answer).is_done(), is_gone);
+        check_removal(asked, is_in_cloud, deletion)?;
     }
 }
