@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use futures::future::try_join_all;
-use nephele_api::cloud::v1alpha1::OPERATIONS;
 use nephele_e2e::{
     Cluster, Look, Scope, Shape, Workload,
     management::{Kind, Management, kinds},
@@ -18,6 +17,7 @@ use nephele_e2e::{
     state, until,
     wait::LIMIT,
 };
+use nephele_model::Verb;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -158,13 +158,12 @@ async fn trouble(scope: &Scope) -> anyhow::Result<()> {
         "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "SimulatedCloud", "metadata": {"name": "default"},
         "spec": {"api": {"rate": 50, "readAfterWriteLag": "30s"}},
     });
-    let faults = OPERATIONS.map(|operation| {
+    let faults = Verb::ALL.map(|operation| {
         // No cluster is available whose load balancer cannot be read.
-        let is_read = operation.starts_with("Describe");
-        let callers: &[&str] = if is_read { &["machinePool"] } else { &["cluster", "machine"] };
+        let callers: &[&str] = if operation.is_read() { &["machinePool"] } else { &["cluster", "machine"] };
         json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Fault",
-            "metadata": {"name": operation.to_lowercase()},
+            "metadata": {"name": operation.as_str().to_lowercase()},
             "spec": {
                 "match": {"operations": [operation], "callers": callers},
                 "effect": {"fail": {"reason": "Throttled"}},
@@ -176,7 +175,7 @@ async fn trouble(scope: &Scope) -> anyhow::Result<()> {
     until("the Faults to be active", LIMIT, async || {
         let faults = scope.management.list(kinds::FAULT, &scope.namespace, "").await?;
         let active = faults.iter().filter(|fault| fault["status"]["phase"] == "Active").count();
-        Ok(Look::when(active == OPERATIONS.len(), || format!("{active} are active")))
+        Ok(Look::when(active == Verb::ALL.len(), || format!("{active} are active")))
     })
     .await?;
     // All are read at once when their cloud changes, and the rate refuses some of that.

@@ -28,6 +28,6 @@ pub mod ipam;
 pub mod labels;
 pub mod names;
 mod schema;
-pub mod start_up;
+mod start_up;
 
 pub use definitions::crds;

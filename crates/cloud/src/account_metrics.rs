@@ -12,9 +12,9 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
 
-use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::driver::Driver;
+use nephele_model::Caller;
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
 /// make any number of clouds. A manager is made for about a thousand clusters.

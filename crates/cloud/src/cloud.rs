@@ -30,7 +30,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::account_metrics::AccountMetrics;
 use crate::affliction::symptoms;
-use crate::caller::Caller;
 use crate::clock::{ClockObservation, CloudClock, WallClock};
 use crate::cloud_metrics::CloudMetrics;
 use crate::cluster::{Admission, Cluster};
@@ -54,6 +53,7 @@ use crate::spec::{
     Allocation, Authorities, ClusterSpec, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
     MachineUpdate, StartUp,
 };
+use nephele_model::Caller;
 
 /// The configuration of the cloud.
 #[derive(Clone)]

@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use self::joining::first_control_plane;
 use crate::affliction::symptoms;
 use crate::allocation::Allocations;
-use crate::caller::Caller;
 use crate::clock::CloudClock;
 use crate::etcd_delay::Lateness;
 use crate::follower::Follower;
@@ -34,6 +33,7 @@ use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpda
 use crate::timed;
 use crate::tls::{self, ApiServerTls, Credentials};
 use crate::user_data::Kubeadm;
+use nephele_model::Caller;
 
 /// A running cluster.
 pub(crate) struct Cluster {

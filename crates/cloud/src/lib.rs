@@ -17,7 +17,6 @@ mod account_metrics;
 mod affliction;
 mod allocation;
 mod backend;
-mod caller;
 mod certificates;
 mod checkpoint;
 mod cidr;
@@ -58,7 +57,6 @@ mod user_data;
 
 pub use affliction::affliction_of;
 pub use backend::{Backend, OutOfService, OutOfServiceReason};
-pub use caller::Caller;
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
@@ -70,8 +68,8 @@ pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
-    FailureReason, Fault, Findings, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits,
-    Matches, Model, Price, Quota, Rate, ResourceId, Room, RoomUsage, Seed, Spent, Stock,
+    Fault, Findings, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches, Model,
+    Price, Quota, Rate, ResourceId, Room, RoomUsage, Seed, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

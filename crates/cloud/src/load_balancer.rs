@@ -6,12 +6,12 @@ use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec
 use nephele_model::Stage;
 
 use crate::backend::backend;
-use crate::caller::Caller;
 use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
 use crate::identity::{ClusterId, MachineId};
 use crate::observation::{Deletion, LoadBalancer};
 use crate::spec::ClusterSpec;
+use nephele_model::Caller;
 
 impl Cloud {
     /// Creates the load balancer of a cluster at an endpoint, or adopts the one that an earlier process created, see

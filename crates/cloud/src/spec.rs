@@ -10,13 +10,13 @@ use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware};
 use nephele_model::{Market, Role, Stage};
 use nephele_pki::Authority;
 
-use crate::caller::Caller;
 use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
 use crate::identity::{ClusterId, MachineAddress, MachineId, control_plane_node};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::user_data::{Kubeadm, KubeadmCluster};
+use nephele_model::Caller;
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Caller, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId,
-    Findings, FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec,
-    Matches, affliction_of,
+    Affected, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings,
+    FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches,
+    affliction_of,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, ClockSkew, OtherName, Role, Stage,
-    Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, OtherName, Role,
+    Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -448,7 +448,7 @@ async fn a_machine_without_an_object_is_deleted_although_a_fault_refuses_deletio
     let worker = machine(&cluster, "worker", Role::Worker);
     let swept = worker.id.clone();
     support::provide(cloud, worker).unwrap();
-    let (reason, retry_after) = (nephele_cloud::FailureReason::InternalError, Duration::from_secs(5));
+    let (reason, retry_after) = (nephele_model::FailureReason::InternalError, Duration::from_secs(5));
     let effect = Effect::Fail { reason, message: String::new(), retry_after };
     let fault = Fault { matches: Matches::default(), effect, budget: Budget::default() };
     cloud.put_fault(&id("f"), fault, None).unwrap();

@@ -12,7 +12,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use nephele_model::{Budget, FaultPhase, FaultRecord, Market, Selector, SimTime, Verb, Window};
+use nephele_model::{
+    Budget, FailureReason, FaultPhase, FaultRecord, Market, Selector, SimTime, Verb, Window,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::{Affliction, NoticeEnd};
@@ -123,61 +125,6 @@ impl Effect {
         match self {
             Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
             Self::Fail { .. } | Self::Delay(_) | Self::Lag(_) | Self::Leak | Self::Duplicate { .. } => None,
-        }
-    }
-}
-
-/// Why the cloud refuses an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum FailureReason {
-    /// The zone or the cloud has no machine of the type left.
-    InsufficientCapacity,
-    /// The account may not have more.
-    QuotaExceeded,
-    /// The account calls too often.
-    Throttled,
-    /// The image cannot be used.
-    InvalidImage,
-    /// The credentials of the account are not accepted.
-    Unauthorized,
-    /// The cloud has a defect.
-    InternalError,
-    /// The zone or the cloud cannot be used.
-    Unavailable,
-    /// No answer came, and nothing was done.
-    Timeout,
-    /// No answer came, but the operation was carried out.
-    LostAnswer,
-}
-
-impl FailureReason {
-    /// A word from a fixed set, for condition reasons and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InsufficientCapacity => "InsufficientCapacity",
-            Self::QuotaExceeded => "QuotaExceeded",
-            Self::Throttled => "Throttled",
-            Self::InvalidImage => "InvalidImage",
-            Self::Unauthorized => "Unauthorized",
-            Self::InternalError => "InternalError",
-            Self::Unavailable => "Unavailable",
-            // The caller cannot tell the two from each other.
-            Self::Timeout | Self::LostAnswer => "Timeout",
-        }
-    }
-
-    /// The reason in words, as a part of a sentence.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::InsufficientCapacity => "there is not enough capacity",
-            Self::QuotaExceeded => "a quota is used up",
-            Self::Throttled => "the account calls too often",
-            Self::InvalidImage => "the image cannot be used",
-            Self::Unauthorized => "the credentials are not accepted",
-            Self::InternalError => "the cloud has an internal error",
-            Self::Unavailable => "the cloud is not available",
-            Self::Timeout | Self::LostAnswer => "the cloud did not answer in time",
         }
     }
 }

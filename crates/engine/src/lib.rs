@@ -74,7 +74,7 @@ pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
-pub use fault::{Effect, FailureReason, Fault, FaultState, Hit, Matches};
+pub use fault::{Effect, Fault, FaultState, Hit, Matches};
 pub use findings::{CallerFindings, Findings, NamedFindings};
 pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nephele_model::{FaultRecord, SimTime, StageName, Verb};
+use nephele_model::{FailureReason, FaultRecord, SimTime, StageName, Verb};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ use crate::affliction::{Affliction, NoticeEnd};
 use crate::api_limits::CallRate;
 use crate::catalog::{Catalog, Model};
 use crate::clock::ClockRecord;
-use crate::fault::{FailureReason, Fault};
+use crate::fault::Fault;
 use crate::findings::CallerFindings;
 use crate::identity::{ResourceId, ResourceKind};
 use crate::leak::Leaked;

@@ -7,11 +7,10 @@ use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, mach
 use crate::faults::{fault, keep, put};
 use crate::lags::put_catalog;
 use nephele_engine::{
-    CallerFindings, Catalog, CloudError, Effect, Engine, EventKind, FailureReason, Fault, Footprint, Latency,
-    Leaked, Limits, Line, Matches, Operation, Outcome, Quota, Replay, Request, ResourceId, ResourceSpec,
-    Room,
+    CallerFindings, Catalog, CloudError, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked,
+    Limits, Line, Matches, Operation, Outcome, Quota, Replay, Request, ResourceId, ResourceSpec, Room,
 };
-use nephele_model::{Budget, Odds, SimTime};
+use nephele_model::{Budget, FailureReason, Odds, SimTime};
 use proptest::prelude::*;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -7,11 +7,13 @@ use std::time::Duration;
 use crate::cloud::{at, machine, operation};
 use crate::faults::put;
 use nephele_engine::{
-    Affliction, CallerFindings, Catalog, ClockSetting, Config, DrawKey, Effect, Engine, FailureReason, Fault,
-    Footprint, Former, Latency, Matches, Notice, NoticeEnd, Outcome, Request, ResourceId, ResourceKind,
-    ResourceSpec, Seed, UpdateSpec, steps,
+    Affliction, CallerFindings, Catalog, ClockSetting, Config, DrawKey, Effect, Engine, Fault, Footprint,
+    Former, Latency, Matches, Notice, NoticeEnd, Outcome, Request, ResourceId, ResourceKind, ResourceSpec,
+    Seed, UpdateSpec, steps,
 };
-use nephele_model::{Budget, FaultRecord, Market, Requirement, Schedule, Selector, SimTime, Symptom};
+use nephele_model::{
+    Budget, FailureReason, FaultRecord, Market, Requirement, Schedule, Selector, SimTime, Symptom,
+};
 
 /// How many resources there are first. Later there are four times as many.
 const FEW: usize = 200;

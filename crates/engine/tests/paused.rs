@@ -6,10 +6,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Effect, Engine, FailureReason, Fault, Latency, Matches, Outcome, Request, ResourceId,
-    ResourceKind,
+    Affliction, Effect, Engine, Fault, Latency, Matches, Outcome, Request, ResourceId, ResourceKind,
 };
-use nephele_model::{Budget, FaultRecord, Odds, Schedule, Symptom};
+use nephele_model::{Budget, FailureReason, FaultRecord, Odds, Schedule, Symptom};
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {

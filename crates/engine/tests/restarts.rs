@@ -8,11 +8,13 @@ use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stage
 use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, ApiLimits, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config, DrawKey,
-    Effect, Engine, EventKind, FailureReason, Fault, FaultState, Former, InstanceType, Latency, Loss,
-    Matches, Notice, NoticeEnd, Operation, Outcome, Price, Record, Request, Resource, ResourceId,
-    ResourceKind, ResourceSpec, Seed, UpdateSpec, UpdateState,
+    Effect, Engine, EventKind, Fault, FaultState, Former, InstanceType, Latency, Loss, Matches, Notice,
+    NoticeEnd, Operation, Outcome, Price, Record, Request, Resource, ResourceId, ResourceKind, ResourceSpec,
+    Seed, UpdateSpec, UpdateState,
 };
-use nephele_model::{Budget, FaultRecord, Market, Odds, Schedule, SimTime, StageName, Symptom, Verb};
+use nephele_model::{
+    Budget, FailureReason, FaultRecord, Market, Odds, Schedule, SimTime, StageName, Symptom, Verb,
+};
 use proptest::prelude::*;
 
 const SEED: &str = "amber-otter-lamp";

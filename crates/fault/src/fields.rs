@@ -1,23 +1,19 @@
 //! Fields of a Fault's spec. The schema refuses every mistake; this is for objects that got past the schema. Pure.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use nephele_api::cloud::v1alpha1::{FaultBudget, FaultSchedule, FaultSpec};
-use nephele_api::start_up::StartupJitter;
-use nephele_model::{Budget, Odds, Requirement, Schedule, Selector};
+use nephele_model::{
+    Budget, FaultEffect, Fraction, GoDuration, Odds, Requirement, Schedule, Selector, TURN_MIN,
+};
 use serde_json::Value;
 use thiserror::Error;
-
-/// The shortest time for which a kubelet reports or is silent in turn, and for which a fault is in force or not. Each turn
-/// writes the Node.
-pub const TURN_MIN: Duration = Duration::from_secs(1);
 
 /// Whether the IPAM provider carries out a Fault. If not, the infrastructure provider does.
 #[must_use]
 pub fn is_of_addresses(spec: &FaultSpec) -> bool {
-    spec.effect.addresses.is_some()
+    spec.effect.as_ref().is_some_and(FaultEffect::is_of_addresses)
 }
 
 /// A field of the spec that the schema would refuse.
@@ -68,44 +64,21 @@ pub fn budget(wanted: &FaultBudget) -> Result<Budget, Mistake> {
     let number =
         |field, value: i32| u64::try_from(value).map_err(|_| mistake(field, &value, "a number from 0 on"));
     Ok(Budget {
-        probability: Odds::new(fraction("budget.probability", probability)?.unwrap_or(1.0)),
+        probability: Odds::new(probability.as_ref().map_or(1.0, Fraction::get)),
         skip: number("budget.skip", skip.unwrap_or_default())?,
         count: count.map(|count| number("budget.count", count)).transpose()?,
-        lasts: match lasts.as_str() {
-            "" => None,
-            text => Some(duration("budget.for", text)?),
-        },
+        lasts: lasts.as_ref().map(GoDuration::get),
         schedule: schedule.as_ref().map(schedule_of).transpose()?,
     })
 }
 
 fn schedule_of(FaultSchedule { every, lasts, offset }: &FaultSchedule) -> Result<Schedule, Mistake> {
-    let every = duration("budget.schedule.every", every)?;
-    let window = duration("budget.schedule.for", lasts)?;
+    let every = every.get();
+    let window = lasts.get();
     if window < TURN_MIN || every.saturating_sub(window) < TURN_MIN {
         let expected = "at least 1s, and 1s shorter than every";
-        return Err(mistake("budget.schedule.for", lasts, expected));
+        return Err(mistake("budget.schedule.for", lasts.as_str(), expected));
     }
-    let offset = if offset.is_empty() { Duration::ZERO } else { duration("budget.schedule.offset", offset)? };
+    let offset = offset.as_ref().map(GoDuration::get).unwrap_or_default();
     Ok(Schedule { every, lasts: window, offset })
-}
-
-/// A duration.
-///
-/// # Errors
-/// If the text is not one.
-pub fn duration(field: &'static str, text: &str) -> Result<Duration, Mistake> {
-    nephele_go_duration::parse(text).map_err(|_| mistake(field, text, "a duration such as 90s"))
-}
-
-/// A fraction from 0 to 1. None for an empty text.
-///
-/// # Errors
-/// If the text is not one.
-pub fn fraction(field: &'static str, text: &str) -> Result<Option<f64>, Mistake> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let parsed = StartupJitter::parse(text).map_err(|_| mistake(field, text, "a fraction from 0 to 1"))?;
-    Ok(Some(parsed.get()))
 }

@@ -2,7 +2,7 @@
 //! clusters, and the IPAM provider for addresses.
 //!
 //! ```text
-//!  FaultSpec ──fields──▶ Budget, Selector, Duration | Mistake ──▶ the provider decides what it hits
+//!  FaultSpec ──fields──▶ Budget, Selector | Mistake           ──▶ the provider decides what it hits
 //!                                                                         │
 //!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
 //! ```
@@ -15,7 +15,7 @@ mod in_force;
 mod report;
 mod story;
 
-pub use fields::{Mistake, TURN_MIN, budget, duration, fraction, is_of_addresses, mistake, selector};
+pub use fields::{Mistake, budget, is_of_addresses, mistake, selector};
 pub use in_force::{InForce, Standing, paused_status};
 pub use report::{Progress, differs_in_numbers_only, number, status};
 pub use story::publish;

@@ -6,6 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use nephele_api::cloud::CLUSTER_FAULT_LABEL;
 use nephele_api::cloud::v1alpha1::{ClusterFaultStatus, Fault};
+use nephele_model::FaultEffect;
 use serde_json::json;
 
 use crate::stage::{Stage, everywhere};
@@ -30,7 +31,7 @@ async fn selected_namespaces_have_the_fault_and_others_do_not() {
     stage.until("two namespaces to have it", has(2)).await;
     assert_eq!(stage.namespaces_with(FAULT).await, ["a", "b"]);
     let fault = stage.fault("a", FAULT).await.expect("it is there");
-    assert_eq!(fault.spec.effect.fail.map(|fail| fail.reason).as_deref(), Some("Throttled"));
+    assert_eq!(reason(&fault), "Throttled");
     assert_eq!(fault.metadata.labels.expect("labels")[CLUSTER_FAULT_LABEL], "all");
 
     // A namespace gets the label, one loses it, and one is new.
@@ -117,7 +118,10 @@ async fn faults_that_another_provider_carries_out_are_left_to_it() {
 }
 
 fn reason(fault: &Fault) -> String {
-    fault.spec.effect.fail.as_ref().map(|fail| fail.reason.clone()).unwrap_or_default()
+    match &fault.spec.effect {
+        Some(FaultEffect::Fail(fail)) => fail.reason.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Its Faults are objects of their own, and go on.

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::SimTime;
 
+/// The shortest time for which a kubelet reports or is silent in turn, and for which a fault is in force or not. Each turn
+/// writes the Node.
+pub const TURN_MIN: Duration = Duration::from_secs(1);
+
 /// When a fault is in force. The times count from when the fault began, so that a restart shifts no window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {

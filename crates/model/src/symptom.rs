@@ -119,6 +119,11 @@ pub enum EtcdAlarm {
     Corrupt,
 }
 
+impl EtcdAlarm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::NoSpace, Self::Corrupt];
+}
+
 /// A condition of a Node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCondition {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use nephele_api::cloud::v1alpha1::{BOOTSTRAP_PHASES, CALLERS, FAIL_REASONS, HELD_STAGES, OPERATIONS};
 use nephele_api::labels;
+use nephele_model::{BootstrapPhase, Caller, FailureReason, Stage, Verb};
 use serde_json::{Value, json};
 
 /// The spec of a Fault. See [`crate::scenario::Step::Fault`] for the numbers.
@@ -16,7 +16,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
         Some(_) if percent.is_multiple_of(2) => vec!["DeleteInstance", "DeleteLoadBalancer"],
         Some(_) => Vec::new(),
         None => {
-            let chosen = OPERATIONS.get(usize::from(operation)).copied();
+            let chosen = Verb::ALL.get(usize::from(operation)).map(|verb| verb.as_str());
             chosen.into_iter().filter(|name| !is_of_machines && !is_late_read(name)).collect()
         }
     };
@@ -27,7 +27,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
     let ends_machines = ["vanish", "spotReclaim"].iter().any(|name| effect.get(name).is_some());
     let count = if ends_machines && count == 0 { 20 } else { count };
     // Some Faults are about one caller, and some come and go while they last.
-    let caller = CALLERS.get(usize::from(percent % 8)).filter(|_| !is_of_machines);
+    let caller = Caller::ALL.get(usize::from(percent % 8)).filter(|_| !is_of_machines);
     let schedule = percent.is_multiple_of(3).then(|| {
         let window = 1 + seconds / 8;
         json!({ "every": format!("{}s", 2 * window + 1), "for": format!("{window}s"), "offset": format!("{}s", count % 3) })
@@ -69,7 +69,7 @@ pub(crate) const EFFECTS: u8 = 48;
 fn effect(number: u8, seconds: u8) -> (Value, bool) {
     // Before, while and after machines boot.
     let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
-    if let Some(reason) = FAIL_REASONS.get(usize::from(number)) {
+    if let Some(reason) = FailureReason::ALL.get(usize::from(number)) {
         return (json!({ "fail": { "reason": reason, "retryAfter": retry_after } }), false);
     }
     let on_machines = [
@@ -85,7 +85,8 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "etcd": { "noLeader": {} } }),
         json!({ "etcd": { "alarm": "NoSpace" } }),
     ];
-    let holds = HELD_STAGES.map(|stage| json!({ "hold": { "stage": stage } }));
+    let holds = Stage::ALL.map(|stage| json!({ "hold": { "stage": stage.as_str() } }));
+    let phase = BootstrapPhase::ALL[usize::from(seconds) % BootstrapPhase::ALL.len()];
     let newer = [
         json!({ "wrongProviderID": {} }),
         json!({ "flap": { "up": "7s", "down": "3s" } }),
@@ -96,7 +97,7 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "loadBalancer": { "reset": { "after": "4s", "probability": "0.5" } } }),
         json!({ "etcd": { "slow": { "duration": "2s", "jitter": "1" } } }),
         json!({ "etcd": { "hiddenMember": {} } }),
-        json!({ "bootstrap": { "failedPhase": BOOTSTRAP_PHASES[usize::from(seconds) % BOOTSTRAP_PHASES.len()] } }),
+        json!({ "bootstrap": { "failedPhase": phase.as_str() } }),
         json!({ "clockSkew": { "behind": format!("{seconds}m") } }),
         json!({ "apiServer": { "staleReads": {} } }),
         // A leak is about deletions.
@@ -115,7 +116,7 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
     let newest =
         [json!({ "nodeRebootsAs": { "nameSuffix": "-2", "downFor": format!("{}s", seconds % 20) } })];
     let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses).chain(newest);
-    match on_machines.nth(usize::from(number) - FAIL_REASONS.len()) {
+    match on_machines.nth(usize::from(number) - FailureReason::ALL.len()) {
         Some(effect) => (effect, true),
         None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),
         None => (json!({ "lag": { "duration": "5s", "jitter": "1" } }), false),
@@ -132,7 +133,11 @@ mod tests {
     fn effects_on_addresses_have_the_numbers_that_stories_use() {
         for number in 0..EFFECTS {
             let spec: FaultSpec = serde_json::from_value(spec(0, number, 50, 0, 20)).expect("a spec");
-            assert_eq!(spec.effect.addresses.is_some(), OF_ADDRESSES.contains(&number), "{number}");
+            assert_eq!(
+                spec.effect.is_some_and(|effect| effect.is_of_addresses()),
+                OF_ADDRESSES.contains(&number),
+                "{number}"
+            );
         }
     }
 }

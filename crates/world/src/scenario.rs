@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nephele_api::cloud::v1alpha1::{FAIL_REASONS, OPERATIONS};
+use nephele_model::{FailureReason, Verb};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -459,12 +459,12 @@ fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 /// A fault that loses the answers of creations, carries them out twice, or does not show what was created: the cloud has the
 /// instance or the load balancer, and nobody knows.
 fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
-    let operation = ["CreateInstance", "CreateLoadBalancer"][draws.random_range(0..2_usize)];
+    let operation = [Verb::CreateInstance, Verb::CreateLoadBalancer][draws.random_range(0..2_usize)];
     Step::Fault {
         cluster,
-        operation: index_of(operation, &OPERATIONS),
+        operation: index_of(operation, &Verb::ALL),
         effect: match draws.random_range(0..3_u8) {
-            0 => index_of("LostAnswer", &FAIL_REASONS),
+            0 => index_of(FailureReason::LostAnswer, &FailureReason::ALL),
             1 => fault::number_of("duplicate"),
             _ => fault::number_of("lag"),
         },
@@ -474,8 +474,8 @@ fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
-fn index_of(name: &str, names: &[&str]) -> u8 {
-    let index = names.iter().position(|other| *other == name).expect("a Fault can name it");
+fn index_of<T: PartialEq>(value: T, values: &[T]) -> u8 {
+    let index = values.iter().position(|other| *other == value).expect("a Fault can name it");
     u8::try_from(index).expect("there are few")
 }
 

@@ -111,7 +111,8 @@ mod tests {
         let words: Vec<_> =
             categories.expect("the engine has categories").split('"').skip(1).step_by(2).collect();
         assert!(words.len() > 10, "{words:?}");
-        for word in words.into_iter().chain(nephele_api::cloud::v1alpha1::FAIL_REASONS) {
+        let reasons = nephele_model::FailureReason::ALL.map(nephele_model::FailureReason::as_str);
+        for word in words.into_iter().chain(reasons) {
             assert!(text.contains(&format!("| `{word}` | ")), "{word}");
         }
     }

@@ -11,8 +11,5 @@ pub mod v1beta2;
 
 pub use crate::definitions::infrastructure_crds as crds;
 
-/// How a machine can be paid for.
-pub const MARKETS: [&str; 2] = ["OnDemand", "Spot"];
-
 /// The API group.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";

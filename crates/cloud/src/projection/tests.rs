@@ -11,10 +11,10 @@ use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::caller::Caller;
 use crate::identity::{MachineAddress, MachineId};
 use crate::spec::{Allocation, MachineSpec};
 use crate::user_data::{Kubeadm, KubeadmCluster, Taint};
+use nephele_model::Caller;
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 

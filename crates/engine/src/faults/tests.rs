@@ -3,13 +3,13 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use nephele_model::{Budget, Market, Odds, Requirement, Schedule, Selector, Symptom, Verb};
+use nephele_model::{Budget, FailureReason, Market, Odds, Requirement, Schedule, Selector, Symptom, Verb};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::affliction::Affliction;
-use crate::fault::{Effect, FailureReason, Matches};
+use crate::fault::{Effect, Matches};
 use crate::resource::ResourceSpec;
 
 const VALUES: [&str; 3] = ["a", "b", "c"];

@@ -8,8 +8,8 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine,
     update::{Software, Update},
 };
-use nephele_api::start_up::{JitterError, StartupJitter};
 use nephele_go_duration::DurationError;
+use nephele_model::{Fraction, FractionError};
 use nephele_runtime_sdk::hooks::{ResponseStatus, Settings, UpdateMachineResponse};
 use thiserror::Error;
 
@@ -28,7 +28,7 @@ pub enum PaceError {
     Duration(#[source] DurationError),
     /// The jitter is invalid.
     #[error("failed to read the setting {IN_PLACE_UPDATE_JITTER}")]
-    Jitter(#[source] JitterError),
+    Jitter(#[source] FractionError),
 }
 
 /// How long updates take: a duration, plus up to a fraction of it.
@@ -49,7 +49,7 @@ impl Pace {
         let jitter = setting(IN_PLACE_UPDATE_JITTER, "");
         nephele_go_duration::parse(&duration).map_err(PaceError::Duration)?;
         if !jitter.is_empty() {
-            StartupJitter::parse(&jitter).map_err(PaceError::Jitter)?;
+            Fraction::parse(&jitter).map_err(PaceError::Jitter)?;
         }
         Ok(Self { duration, jitter })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nephele_api::start_up::StartupJitter;
+use nephele_model::Fraction;
 use nephele_runtime_sdk::{
     hooks::{Failure, ValidateTopologyRequest, ValidateTopologyResponse},
     topology::{Template, Walk},
@@ -57,7 +57,7 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
             nephele_go_duration::parse(text).map_err(|error| failed("startupDuration", error.to_string()))?;
         }
         if let Some(text) = provisioning["startupJitter"].as_str() {
-            StartupJitter::parse(text).map_err(|error| failed("startupJitter", error.to_string()))?;
+            Fraction::parse(text).map_err(|error| failed("startupJitter", error.to_string()))?;
         }
     }
     let mut pools = BTreeSet::new();

@@ -101,7 +101,7 @@ fn id(object: &Fault) -> FaultId {
 /// Whether it may count a machine without hitting it. The cloud does not tell of that.
 pub(crate) fn may_spare(object: &Fault) -> bool {
     let budget = &object.spec.budget;
-    !budget.probability.is_empty() || budget.skip.is_some()
+    budget.probability.is_some() || budget.skip.is_some()
 }
 
 /// Sends the Fault to the cloud and reports its status.

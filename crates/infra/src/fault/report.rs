@@ -110,6 +110,7 @@ mod tests {
     use nephele_api::cloud::v1alpha1::FaultSchedule;
     use nephele_fault::differs_in_numbers_only;
     use nephele_model::FaultPhase;
+    use nephele_model::GoDuration;
 
     use super::*;
 
@@ -213,7 +214,9 @@ mod tests {
     #[test]
     fn a_scheduled_fault_says_that_it_waits_and_which_window_it_was_in() {
         let mut object = Fault::default();
-        object.spec.budget.schedule = Some(FaultSchedule::default());
+        let time = |text| GoDuration::parse(text).expect("a duration");
+        let schedule = FaultSchedule { every: time("2m"), lasts: time("1m"), offset: None };
+        object.spec.budget.schedule = Some(schedule);
         let waiting = observed(2, vec![]).map(|observed| FaultObservation {
             phase: FaultPhase::Waiting,
             windows: 3,

@@ -6,8 +6,8 @@ use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
 use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNOTATION};
-use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{Files, MachineUpdate, Software, StartUp};
+use nephele_model::Fraction;
 
 /// The software that the machine of an object runs.
 ///
@@ -48,7 +48,7 @@ pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     // The extension writes values that can be parsed. With a wrong value that somebody wrote by hand, the update takes
     // no time.
     let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
-    let jitter = StartupJitter::parse(&asked.jitter).unwrap_or_default().get();
+    let jitter = Fraction::parse(&asked.jitter).map(|jitter| jitter.get()).unwrap_or_default();
     Some(Box::new(MachineUpdate {
         asked_at: asked.asked_at.0,
         takes: StartUp { duration, jitter },

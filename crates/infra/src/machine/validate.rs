@@ -11,13 +11,11 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 };
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
-use nephele_api::start_up::StartupJitter;
 use nephele_cloud::{
-    Allocation, Caller, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Software,
-    StartUp,
+    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Software, StartUp,
 };
 use nephele_kit::is_externally_managed;
-use nephele_model::{Market, Role, Stage};
+use nephele_model::{Caller, Fraction, Market, Role, Stage};
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};
@@ -395,10 +393,10 @@ fn part_start_up((stage, component): (Stage, Component)) -> Result<Option<(Stage
         text => Some(nephele_go_duration::parse(text).map_err(|error| mistake("startupDuration", &error))?),
     };
     let jitter = match provisioning.startup_jitter.as_str() {
-        "" => StartupJitter::default(),
-        text => StartupJitter::parse(text).map_err(|error| mistake("startupJitter", &error))?,
+        "" => 0.0,
+        text => Fraction::parse(text).map_err(|error| mistake("startupJitter", &error))?.get(),
     };
-    Ok(parsed.map(|duration| (stage, StartUp { duration, jitter: jitter.get() })))
+    Ok(parsed.map(|duration| (stage, StartUp { duration, jitter })))
 }
 
 /// The failure domain that a machine should be placed in, from its Machine or its pool.

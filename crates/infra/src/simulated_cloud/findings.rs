@@ -1,14 +1,16 @@
 //! What was found about the callers of a cloud: in its status, and the events about it.
 
 use kube::Resource as _;
-use nephele_api::cloud::v1alpha1::{CALLERS, CallerFindings, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{CallerFindings, SimulatedCloud};
 use nephele_cloud::Findings;
 use nephele_kit::{Event, Events, Severity};
+use nephele_model::Caller;
 
 /// The findings as a status shows them.
 pub(crate) fn status(found: &nephele_cloud::CallerFindings) -> Vec<CallerFindings> {
     let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
-    let of_caller = |caller: &str| {
+    let of_caller = |caller: Caller| {
+        let caller = caller.as_str();
         let Findings { double_creates, missed_reads } = found.get(caller).copied()?;
         Some(CallerFindings {
             caller: caller.to_owned(),
@@ -16,7 +18,7 @@ pub(crate) fn status(found: &nephele_cloud::CallerFindings) -> Vec<CallerFinding
             missed_reads: number(missed_reads),
         })
     };
-    CALLERS.into_iter().filter_map(of_caller).collect()
+    Caller::ALL.into_iter().filter_map(of_caller).collect()
 }
 
 /// What an earlier manager had found, according to the status.

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{
-    self, AFFECTED_MAX, Delay, FaultEffect, FaultMatch, FaultSpec, LateRelease, NoSettings,
-};
-use nephele_fault::{Mistake, duration, fraction, mistake, selector};
-use nephele_model::{Budget, Selector};
+use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultMatch, FaultSpec};
+use nephele_fault::{Mistake, mistake, selector};
+use nephele_model::{Budget, FaultEffect, Selector, effect as wire};
 
 /// What goes wrong with addresses, for which claims, and how often.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,21 +59,23 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         machine_selector,
     } = matches;
     let unfit = [
-        ("match.operations", operations),
-        ("match.callers", callers),
-        ("match.names", names),
-        ("match.zones", zones),
-        ("match.regions", regions),
-        ("match.instanceTypes", instance_types),
-        ("match.markets", markets),
+        ("match.operations", operations.first().map(|operation| operation.as_str())),
+        ("match.callers", callers.first().map(|caller| caller.as_str())),
+        ("match.names", names.first().map(String::as_str)),
+        ("match.zones", zones.first().map(String::as_str)),
+        ("match.regions", regions.first().map(String::as_str)),
+        ("match.instanceTypes", instance_types.first().map(String::as_str)),
+        ("match.markets", markets.first().map(|market| market.as_str())),
     ];
-    if let Some((field, value)) = unfit.into_iter().find_map(|(field, values)| Some((field, values.first()?)))
-    {
+    if let Some((field, value)) = unfit.into_iter().find_map(|(field, value)| Some((field, value?))) {
         return Err(mistake(field, value, FOR_MACHINES));
     }
     if let Some(selector) = machine_selector {
         return Err(mistake("match.machineSelector", selector, FOR_MACHINES));
     }
+    let Some(FaultEffect::Addresses(effect)) = effect else {
+        return Err(mistake("effect", "{}", "an effect on addresses"));
+    };
     let budget = nephele_fault::budget(budget)?;
     if let Some(count) = budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
         return Err(mistake("budget.count", &count, "at most 100, for a fault of addresses"));
@@ -83,34 +83,19 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
     Ok(AddressFault {
         pools: pools.iter().cloned().collect(),
         clusters: selector("match.clusterSelector", cluster_selector.as_ref())?,
-        effect: effect_of(effect)?,
+        effect: effect_of(effect),
         budget,
     })
 }
 
-fn effect_of(wanted: &FaultEffect) -> Result<Effect, Mistake> {
-    let addresses = wanted.addresses.clone().unwrap_or_default();
-    let alone = FaultEffect { addresses: wanted.addresses.clone(), ..FaultEffect::default() };
-    if *wanted != alone {
-        return Err(mistake("effect", "more than one", "exactly one effect"));
-    }
-    let v1alpha1::AddressFault { slow, exhausted, conflict, late_release } = addresses;
-    let effects = [
-        slow.map(|Delay { duration: base, jitter }| {
-            let base = duration("effect.addresses.slow.duration", &base)?;
-            let jitter = fraction("effect.addresses.slow.jitter", &jitter)?.unwrap_or_default();
-            Ok(Effect::Slow { base, jitter })
-        }),
-        exhausted.map(|NoSettings {}| Ok(Effect::Exhausted)),
-        conflict.map(|NoSettings {}| Ok(Effect::Conflict)),
-        late_release.map(|LateRelease { duration: held }| {
-            Ok(Effect::LateRelease(duration("effect.addresses.lateRelease.duration", &held)?))
-        }),
-    ];
-    let mut set = effects.into_iter().flatten();
-    match (set.next(), set.next()) {
-        (Some(effect), None) => effect,
-        _ => Err(mistake("effect.addresses", "", "exactly one of slow, exhausted, conflict and lateRelease")),
+fn effect_of(wanted: &wire::AddressFault) -> Effect {
+    match wanted {
+        wire::AddressFault::Slow(delay) => {
+            Effect::Slow { base: delay.duration.get(), jitter: delay.jitter() }
+        }
+        wire::AddressFault::Exhausted {} => Effect::Exhausted,
+        wire::AddressFault::Conflict {} => Effect::Conflict,
+        wire::AddressFault::LateRelease(late) => Effect::LateRelease(late.duration.get()),
     }
 }
 
@@ -154,30 +139,13 @@ mod tests {
 
     #[test]
     fn every_mistake_is_named() {
-        let one_of =
-            r#"spec.effect.addresses: "" is not exactly one of slow, exhausted, conflict and lateRelease"#;
         let unfit = |field: &str, value: Value| {
             (json!({ "match": { field: value }, "effect": exhausted() }), format!("spec.match.{field}: "))
         };
         let cases = [
-            (json!({ "effect": { "addresses": {} } }), one_of.to_owned()),
-            (json!({ "effect": { "addresses": { "exhausted": {}, "conflict": {} } } }), one_of.to_owned()),
             (
-                json!({ "effect": { "addresses": { "exhausted": {} }, "freeze": {} } }),
-                r#"spec.effect: "more than one" is not exactly one effect"#.to_owned(),
-            ),
-            (
-                json!({ "effect": { "addresses": { "slow": { "duration": "soon" } } } }),
-                r#"spec.effect.addresses.slow.duration: "soon" is not a duration such as 90s"#.to_owned(),
-            ),
-            (
-                json!({ "effect": { "addresses": { "slow": { "duration": "1s", "jitter": "2" } } } }),
-                r#"spec.effect.addresses.slow.jitter: "2" is not a fraction from 0 to 1"#.to_owned(),
-            ),
-            (
-                json!({ "effect": { "addresses": { "lateRelease": { "duration": "-1s" } } } }),
-                r#"spec.effect.addresses.lateRelease.duration: "-1s" is not a duration such as 90s"#
-                    .to_owned(),
+                json!({ "effect": { "freeze": {} } }),
+                r#"spec.effect: "{}" is not an effect on addresses"#.to_owned(),
             ),
             (
                 json!({ "effect": exhausted(), "budget": { "count": 101 } }),

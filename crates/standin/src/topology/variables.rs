@@ -2,7 +2,7 @@
 
 use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, PoolReference};
 use nephele_api::ipam;
-use nephele_api::start_up::StartupJitter;
+use nephele_model::Fraction;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn behaviour(variable: &'static str, value: Value) -> Result<Behaviour, Topology
         if !duration.is_empty() && nephele_go_duration::parse(duration).is_err() {
             return Err(refused("startupDuration", duration, "a duration such as 10s"));
         }
-        if !jitter.is_empty() && StartupJitter::parse(jitter).is_err() {
+        if !jitter.is_empty() && Fraction::parse(jitter).is_err() {
             return Err(refused("startupJitter", jitter, "a fraction from 0 to 1 such as 0.2"));
         }
     }

@@ -104,7 +104,7 @@ fn faults_stay_and_have_exactly_one_effect() {
     let counted: Vec<_> = counted.into_iter().filter_map(|rest| Some(rest.split_once(')')?.0)).collect();
     assert_eq!(counted, effects.collect::<Vec<_>>());
     let operations = &spec["properties"]["match"]["properties"]["operations"];
-    assert_eq!(operations["items"]["enum"], json!(v1alpha1::OPERATIONS));
+    assert_eq!(operations["items"]["enum"], json!(nephele_model::Verb::ALL));
 }
 
 /// The rules are those of a Fault, because they come from the same type.

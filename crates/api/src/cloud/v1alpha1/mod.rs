@@ -5,6 +5,7 @@ mod built_in;
 mod clock;
 mod cloud_extension_config;
 mod cluster_fault;
+mod effect_schema;
 mod fault;
 mod latency;
 mod scenario;
@@ -20,11 +21,8 @@ pub use cluster_fault::{
     ClusterFault, ClusterFaultSpec, ClusterFaultStatus, REFUSAL_MESSAGE_MAX, REFUSED_MAX, RefusedNamespace,
 };
 pub use fault::{
-    AFFECTED_MAX, AddressFault, Affected, AffectedClaim, ApiServerFault, BOOTSTRAP_PHASES, BootstrapFault,
-    CALLERS, CertificateFault, ClockSkew, ConnectionReset, CutWatches, Delay, Duplicate, ERROR_CODES,
-    ETCD_ALARMS, EtcdFault, FAIL_REASONS, Fail, Fault, FaultBudget, FaultEffect, FaultHit, FaultMatch,
-    FaultSchedule, FaultSpec, FaultStatus, FaultyCondition, Flap, HELD_STAGES, Hold, LateRelease,
-    LoadBalancerFault, NoSettings, NodeReboot, OPERATIONS, Outage, REQUEST_VERBS, RequestError, SpotReclaim,
+    AFFECTED_MAX, Affected, AffectedClaim, Fault, FaultBudget, FaultHit, FaultMatch, FaultSchedule,
+    FaultSpec, FaultStatus,
 };
 pub use latency::{
     CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,

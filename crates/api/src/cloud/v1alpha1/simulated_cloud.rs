@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
+use nephele_model::{Caller, Market};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::api_limits::CloudApi;
 use super::built_in::built_in_instance_types;
 use super::clock::{CloudClock, CloudClockStatus};
-use super::fault::{AFFECTED_MAX, CALLERS};
+use super::fault::AFFECTED_MAX;
 use super::latency::CloudLatency;
-use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
@@ -341,7 +341,7 @@ pub struct SimulatedCloudStatus {
     /// What was found about the callers of its operations, which are the controllers of a provider. A caller about which
     /// nothing was found is not listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = CALLERS.len()))]
+    #[schemars(length(max = Caller::ALL.len()))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
     pub findings: Vec<CallerFindings>,
     /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
@@ -397,7 +397,7 @@ pub struct ClusterCost {
 #[schemars(extend("required" = ["caller"]))]
 pub struct CallerFindings {
     /// The caller, as in callers of a Fault.
-    #[schemars(extend("enum" = CALLERS))]
+    #[schemars(extend("enum" = Caller::ALL))]
     pub caller: String,
     /// How many of its creations made another instance for a machine that had one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -427,7 +427,7 @@ pub struct LeakedInstance {
     pub instance_type: String,
     /// How it is paid for, if it is not OnDemand.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = MARKETS))]
+    #[schemars(extend("enum" = Market::ALL))]
     pub market: String,
     /// Its zone.
     #[serde(skip_serializing_if = "String::is_empty")]

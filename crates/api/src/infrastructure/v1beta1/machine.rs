@@ -2,19 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::CustomResource;
+use nephele_model::Market;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
-use crate::{
-    infrastructure::{
-        MARKETS,
-        v1beta2::{
-            Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus, instance::InstanceRecord,
-        },
-    },
-    schema,
-};
+use crate::infrastructure::v1beta2::instance::InstanceRecord;
+use crate::infrastructure::v1beta2::{Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus};
+use crate::schema;
 
 /// The desired state of a simulated machine.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -101,7 +96,7 @@ pub struct InMemoryMachineSpec {
     /// How the machine is paid for: OnDemand, which is the default, or Spot, which is cheaper. A Fault can let the cloud take
     /// machines of the market Spot back. It cannot be changed.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = MARKETS))]
+    #[schemars(extend("enum" = Market::ALL))]
     pub market: String,
     /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]

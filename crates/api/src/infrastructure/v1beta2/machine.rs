@@ -2,12 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
+use nephele_model::Market;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::instance::InstanceRecord;
 use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
-use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// The desired state of a simulated machine.
@@ -97,7 +97,7 @@ pub struct InMemoryMachineSpec {
     /// How the machine is paid for: OnDemand, which is the default, or Spot, which is cheaper. A Fault can let the cloud take
     /// machines of the market Spot back. It cannot be changed.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = MARKETS))]
+    #[schemars(extend("enum" = Market::ALL))]
     pub market: String,
     /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
+use nephele_model::Market;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Behaviour, InMemoryMachineSpec, Initialization, MachineNetwork, NodeInfo};
-use crate::infrastructure::MARKETS;
 use crate::schema;
 
 /// The desired state of a simulated group of machines. The MachinePool sets how many there are.
@@ -84,7 +84,7 @@ pub struct PoolMachine {
     /// How a machine is paid for: OnDemand, which is the default, or Spot, which is cheaper. A Fault can let the cloud take
     /// machines of the market Spot back.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = MARKETS))]
+    #[schemars(extend("enum" = Market::ALL))]
     pub market: String,
     /// The name of the image that the machine boots from. Optional.
     #[serde(skip_serializing_if = "String::is_empty")]

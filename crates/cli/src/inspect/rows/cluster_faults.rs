@@ -18,7 +18,7 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
         let cells = vec![
             fault.metadata.name.clone().unwrap_or_default(),
-            effect(&fault.spec.fault.effect),
+            fault.spec.fault.effect.as_ref().map(effect).unwrap_or_default(),
             or_dash(&status.phase),
             number(status.namespaces),
             number(status.matched),

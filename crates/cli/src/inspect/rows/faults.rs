@@ -1,8 +1,9 @@
 //! Faults.
 
 use jiff::Timestamp;
-use nephele_api::cloud::v1alpha1::{Fault, FaultEffect};
+use nephele_api::cloud::v1alpha1::Fault;
 use nephele_api::conditions::{find, types};
+use nephele_model::FaultEffect;
 use serde_json::Value;
 
 use super::{Listing, columns, row};
@@ -22,7 +23,7 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
         let cells = vec![
             fault.metadata.name.clone().unwrap_or_default(),
-            effect(&fault.spec.effect),
+            fault.spec.effect.as_ref().map(effect).unwrap_or_default(),
             or_dash(&status.phase),
             number(status.matched),
             number(status.hits),

@@ -32,7 +32,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         id: id(),
         labels: [].into(),
         role: Role::ControlPlane,
-        caller: nephele_cloud::Caller::Machine,
+        caller: nephele_model::Caller::Machine,
         version: "v1.36.3".into(),
         zone: Some("a".into()),
         region: Some("north".into()),

@@ -1,9 +1,10 @@
-//! Who calls the cloud.
+//! Who calls the operations of a cloud.
 
 use serde::{Deserialize, Serialize};
 
-/// Who calls an operation that faults apply to. The journal shows it, and a fault can be about some of them.
+/// Who calls an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Caller {
     /// The controller of InMemoryClusters, about the load balancer of a cluster.
     Cluster,
