@@ -95,6 +95,19 @@ pub struct FaultRecord {
     pub windows: u64,
 }
 
+impl FaultRecord {
+    /// Counts something that the fault matches while it is active. Returns whether the fault can hit it: the first ones pass.
+    pub fn count_match(&mut self, budget: &Budget) -> bool {
+        self.matched += 1;
+        self.matched > budget.skip
+    }
+
+    /// Counts a hit.
+    pub fn count_hit(&mut self) {
+        self.hits += 1;
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0

@@ -9,8 +9,9 @@ pub mod as_bits;
 pub mod as_text;
 mod budget;
 mod caller;
-pub mod effect;
+mod decisions;
 mod failure;
+pub mod effect;
 mod market;
 mod odds;
 mod schedule;
@@ -25,6 +26,7 @@ mod written;
 
 pub use budget::{Budget, FaultPhase, FaultRecord};
 pub use caller::Caller;
+pub use decisions::{Decided, Decisions, Earlier, LastHits, SKIPPED_MAX, Turn};
 pub use effect::FaultEffect;
 pub use failure::FailureReason;
 pub use market::Market;
