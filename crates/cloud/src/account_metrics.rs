@@ -226,7 +226,8 @@ fn faults<'a>(
         };
         let tally = tallies.entry((effect, phase)).or_default();
         tally.faults += 1;
-        tally.hits = tally.hits.saturating_add(i64::try_from(state.record.hits).unwrap_or(i64::MAX));
+        tally.hits =
+            tally.hits.saturating_add(i64::try_from(state.decisions.record.hits).unwrap_or(i64::MAX));
     }
     tallies
 }

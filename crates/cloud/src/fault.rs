@@ -176,7 +176,7 @@ impl Cloud {
         let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
         let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
         let id = id.resource();
-        let known = self.look(|engine| engine.fault(&id).map(|state| state.record.began));
+        let known = self.look(|engine| engine.fault(&id).map(|state| state.decisions.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
         self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused })
     }
@@ -204,8 +204,8 @@ impl Cloud {
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
             let affected = state.afflicted.iter().map(|id| Affected::of(state, id, engine)).collect();
-            let skipped = state.skipped.iter().map(Affected::of_resource).collect();
-            Some((state.phase(now), state.record, state.last_hits.clone(), affected, skipped))
+            let skipped = state.decisions.skipped().iter().map(Affected::of_resource).collect();
+            Some((state.phase(now), state.decisions.record, state.last_hits.clone(), affected, skipped))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
             let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
@@ -218,7 +218,7 @@ impl Cloud {
             matched: record.matched,
             hits: record.hits,
             windows: record.windows,
-            last_hits: last_hits.iter().rev().map(hit).collect(),
+            last_hits: last_hits.newest_first().map(hit).collect(),
             affected,
             skipped,
             leaked,

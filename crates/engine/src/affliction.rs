@@ -16,12 +16,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{Market, SimTime, StageName, Symptom};
+use nephele_model::{Decided, FaultRecord, Market, SimTime, StageName, Symptom};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
-use crate::fault::{Decided, FaultState, Matches, Subject};
+use crate::fault::{FaultState, Matches, Subject};
 use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Due, Progress, Resource, ResourceSpec, StageState};
@@ -425,9 +425,10 @@ impl FaultState {
 
     /// When it began to decide about the resources that were there.
     fn window_began(&self) -> SimTime {
+        let FaultRecord { began, windows, .. } = self.decisions.record;
         match self.fault.budget.schedule {
-            Some(schedule) => schedule.begin(self.record.began, self.record.windows),
-            None => self.record.began,
+            Some(schedule) => schedule.begin(began, windows),
+            None => began,
         }
     }
 
@@ -440,7 +441,7 @@ impl FaultState {
             let only_holds = !holds.is_empty() && !is_down && !is_final;
             let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
             let was_before = |stage: &StageName| match resource.stage(stage) {
-                Some(StageState::Reached { at }) if is_adopted && self.came_back => {
+                Some(StageState::Reached { at }) if is_adopted && self.decisions.came_back() => {
                     let began = self.window_began();
                     *at > began || resource.created > began
                 }

@@ -9,11 +9,12 @@
 //! ```
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nephele_model::{
-    Budget, FailureReason, FaultPhase, FaultRecord, Market, Selector, SimTime, Verb, Window,
+    Budget, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits, Market, Selector,
+    SimTime, Turn, Verb, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -147,32 +148,19 @@ pub struct FaultState {
     pub id: ResourceId,
     /// Its specification.
     pub fault: Fault,
-    /// What it has done.
-    pub record: FaultRecord,
-    /// Its last hits, the newest last, at most [`FaultState::HITS_KEPT`].
-    pub last_hits: VecDeque<Hit>,
+    /// What it has decided about resources, and what it has done.
+    #[serde(flatten)]
+    pub decisions: Decisions<ResourceId>,
+    pub last_hits: LastHits<Hit>,
     /// The resources that it afflicts, also those of an earlier process that were not adopted yet.
     #[serde(default)]
     pub afflicted: BTreeSet<ResourceId>,
     /// When its notices are over, by resource, also those of an earlier process.
     #[serde(default, with = "as_list", skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<ResourceId, CloudTime>,
-    /// The resources that passed because its budget skips the first ones, at most [`FaultState::SKIP_MAX`], also those of an
-    /// earlier process.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub skipped: BTreeSet<ResourceId>,
-    /// The resources about which it was decided that it does not afflict them.
-    #[serde(default)]
-    spared: BTreeSet<ResourceId>,
-    /// Whether an earlier process had it, and decided about the resources of that time.
-    #[serde(default)]
-    pub(crate) came_back: bool,
-    /// Whether that process afflicted more than it could list.
+    /// Whether an earlier process afflicted more than it could list.
     #[serde(default)]
     pub(crate) is_cut: bool,
-    /// Whether it decides nothing new. It goes on with what it has hit, and ends when its time is over.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) paused: bool,
     /// Whether the journal says that its time is over.
     pub(crate) has_ended: bool,
     /// When a window begins or ends next, or its time is over. None before it is put, and if that never happens.
@@ -254,17 +242,6 @@ pub(crate) enum Answer {
     Hits(Strike),
 }
 
-/// What a fault decides about a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decided {
-    /// It does not afflict it.
-    Spared,
-    /// It afflicts it.
-    Hit,
-    /// It afflicts it since an earlier process, whose list is cut: when its notice is over has to be found out.
-    HitBefore,
-}
-
 /// What a fault does to a call that it hits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Strike {
@@ -295,13 +272,9 @@ pub(crate) struct Lag {
 }
 
 impl FaultState {
-    /// How many hits are kept. Each is about 200 bytes.
-    pub const HITS_KEPT: usize = 10;
     /// How many calls a fault remembers attempts or delays of: 16 KiB each. For calls beyond, draws are keyed by the
     /// number of the match, and there is no delay. It also hides as many changes, 300 KiB, and lets those beyond show.
     const CALLS_MAX: usize = 1024;
-    /// How many of the resources that passed because of [`Budget::skip`] it remembers. After a restart it hits those beyond.
-    pub const SKIP_MAX: usize = 100;
 
     /// A fault with what it did in an earlier process, if anything.
     pub(crate) fn new(
@@ -315,16 +288,11 @@ impl FaultState {
         Self {
             id,
             fault,
-            // About what comes back, an earlier process decided in the same window.
-            came_back: record.matched > 0,
-            record,
-            last_hits: VecDeque::new(),
+            decisions: Decisions::new(record, skipped),
+            last_hits: LastHits::default(),
             afflicted,
             notices,
-            skipped,
-            spared: BTreeSet::new(),
             is_cut: false,
-            paused: false,
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
@@ -356,41 +324,31 @@ impl FaultState {
     /// Whether it can still hit.
     #[must_use]
     pub fn phase(&self, now: SimTime) -> FaultPhase {
-        self.fault.budget.phase(&self.record, now)
+        self.fault.budget.phase(&self.decisions.record, now)
     }
 
     /// The window of its schedule.
     pub(crate) fn window(&self, now: SimTime) -> Window {
-        self.fault.budget.window(self.record.began, now)
+        self.fault.budget.window(self.decisions.record.began, now)
     }
 
     /// Whether its time is not over, and it is in a window of its schedule.
     pub(crate) fn is_in_force(&self, now: SimTime) -> bool {
-        self.fault.budget.is_in_force(self.record.began, now)
+        self.fault.budget.is_in_force(self.decisions.record.began, now)
     }
 
     /// When a window of its schedule begins or ends next, or its time is over. A fault that cannot hit any more needs no
     /// more windows.
     pub(crate) fn next_change(&self, now: SimTime) -> Option<SimTime> {
-        if self.has_ended { None } else { self.fault.budget.next_change(&self.record, now) }
+        if self.has_ended { None } else { self.fault.budget.next_change(&self.decisions.record, now) }
     }
 
-    /// Begins to decide again if a window has begun since it last decided, and forgets what a window that is over had
-    /// afflicted. Returns the resources that it afflicts no more.
+    /// Lets a window begin or end. Returns the resources that it afflicts no more.
     pub(crate) fn turn(&mut self, now: SimTime) -> BTreeSet<ResourceId> {
-        let Window { number, is_open } = self.window(now);
-        let is_new = number != self.record.windows;
-        if self.has_ended || (is_open && !is_new) {
-            return BTreeSet::new();
+        match self.decisions.turn(&self.fault.budget, now) {
+            Turn::Continues => BTreeSet::new(),
+            Turn::Begins | Turn::Ends => self.let_go(),
         }
-        // A fault that cannot hit any more begins no window.
-        if !(is_new && self.fault.budget.is_used_up(&self.record)) {
-            self.record.windows = number;
-            self.came_back &= !is_new;
-            self.spared.clear();
-            self.skipped.clear();
-        }
-        self.let_go()
     }
 
     /// Ends: its time is over. Returns the resources that it afflicts no more.
@@ -411,8 +369,7 @@ impl FaultState {
     /// Forgets all resources. Returns those that it afflicted.
     pub(crate) fn forget_all(&mut self) -> BTreeSet<ResourceId> {
         self.notices.clear();
-        self.spared.clear();
-        self.skipped.clear();
+        self.decisions.forget_all();
         std::mem::take(&mut self.afflicted)
     }
 
@@ -427,7 +384,7 @@ impl FaultState {
     /// When its time is over.
     #[must_use]
     pub fn ends(&self) -> Option<SimTime> {
-        self.fault.budget.ends(self.record.began)
+        self.fault.budget.ends(self.decisions.record.began)
     }
 
     /// Decides whether it afflicts a resource. Each decision is made once, and holds until the fault no longer matches
@@ -444,47 +401,28 @@ impl FaultState {
             self.forget(&spec.id);
             return Decided::Spared;
         }
-        let phase = self.phase(at);
         let is_kept = self.is_in_force(at) || self.is_final_for(&spec.id);
         if is_kept && self.afflicted.contains(&spec.id) {
             return Decided::Hit;
         }
-        let is_spared = self.spared.contains(&spec.id) || self.skipped.contains(&spec.id);
-        if phase != FaultPhase::Active || is_spared {
-            return Decided::Spared;
+        let Self { id, fault: Fault { budget, .. }, decisions, .. } = self;
+        let earlier = match (is_adopted, self.is_cut) {
+            (false, _) => Earlier::Nothing,
+            (true, false) => Earlier::Listed,
+            (true, true) => Earlier::Drawn,
+        };
+        let decision = Decision::Affliction { fault: &id.name };
+        let decided = decisions.decide(budget, &spec.id, at, earlier, |window| {
+            let window = u32::try_from(window).unwrap_or(u32::MAX);
+            seed.draws(spec, decision, window).happens(budget.probability)
+        });
+        match decided {
+            Decided::Spared => return decided,
+            Decided::Hit => self.last_hits.push(Hit { at, operation: None, target: spec.id.clone() }),
+            Decided::HitBefore => {}
         }
-        let Budget { probability, skip, count, .. } = self.fault.budget;
-        let decision = Decision::Affliction { fault: &self.id.name };
-        // Each window draws for itself.
-        let window = u32::try_from(self.record.windows).unwrap_or(u32::MAX);
-        let is_drawn = seed.draws(spec, decision, window).happens(probability);
-        if is_adopted && self.came_back {
-            // An earlier process decided. If its list is cut, the number of hits has no limit, and the draw and the list of
-            // what was skipped tell the same again.
-            if self.is_cut && is_drawn && count.is_none() {
-                self.afflicted.insert(spec.id.clone());
-                return Decided::HitBefore;
-            }
-            // It may have come while the fault was paused, and then it is decided about later.
-            if !self.paused {
-                self.spared.insert(spec.id.clone());
-            }
-            return Decided::Spared;
-        }
-        if self.paused {
-            return Decided::Spared;
-        }
-        self.record.matched += 1;
-        if !is_drawn || self.record.matched <= skip {
-            if is_drawn && self.skipped.len() < Self::SKIP_MAX {
-                self.skipped.insert(spec.id.clone());
-            }
-            self.spared.insert(spec.id.clone());
-            return Decided::Spared;
-        }
-        self.note(Hit { at, operation: None, target: spec.id.clone() });
         self.afflicted.insert(spec.id.clone());
-        Decided::Hit
+        decided
     }
 
     /// Whether it matches a resource that can have its affliction.
@@ -496,23 +434,19 @@ impl FaultState {
     /// Whether it keeps something about a resource.
     pub(crate) fn knows(&self, id: &ResourceId) -> bool {
         count_step();
-        self.afflicted.contains(id)
-            || self.spared.contains(id)
-            || self.skipped.contains(id)
-            || self.notices.contains_key(id)
+        self.afflicted.contains(id) || self.decisions.knows(id) || self.notices.contains_key(id)
     }
 
     /// The resources about which it keeps something. One may appear more than once.
     pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceId> {
-        self.afflicted.iter().chain(&self.spared).chain(&self.skipped).chain(self.notices.keys())
+        self.afflicted.iter().chain(self.decisions.known()).chain(self.notices.keys())
     }
 
     /// Forgets a resource that is gone, or that it no longer matches.
     pub(crate) fn forget(&mut self, id: &ResourceId) {
         self.notices.remove(id);
         self.afflicted.remove(id);
-        self.spared.remove(id);
-        self.skipped.remove(id);
+        self.decisions.forget(id);
     }
 
     /// The keys of the calls of which it remembers something. One may appear more than once.
@@ -536,22 +470,13 @@ impl FaultState {
         self.notices.get(id).copied()
     }
 
-    /// Counts a hit.
-    fn note(&mut self, hit: Hit) {
-        self.record.hits += 1;
-        if self.last_hits.len() == Self::HITS_KEPT {
-            self.last_hits.pop_front();
-        }
-        self.last_hits.push_back(hit);
-    }
-
     /// Decides about a call.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
         count_step();
-        let is_active = !self.paused && self.phase(call.at) == FaultPhase::Active;
+        let is_active = self.decisions.is_active(&self.fault.budget, call.at);
         let may_count = is_active || !self.delayed.is_empty();
         // What was in force before a restart has met the reads before it.
-        let is_of_restart = call.as_adopted.is_some_and(|at| self.record.began <= at);
+        let is_of_restart = call.as_adopted.is_some_and(|at| self.decisions.record.began <= at);
         if !may_count || is_of_restart || !self.is_about(call) {
             return Answer::NotCounted;
         }
@@ -567,15 +492,14 @@ impl FaultState {
         if !is_active {
             return Answer::NotCounted;
         }
-        self.record.matched += 1;
+        if !self.decisions.record.count_match(&self.fault.budget) {
+            return Answer::Passes;
+        }
         self.hit(call, seed).map_or(Answer::Passes, Answer::Hits)
     }
 
-    /// Decides whether a call that was counted is hit.
+    /// Decides whether a call that was counted, and that its budget does not skip, is hit.
     fn hit(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
-        if self.record.matched <= self.fault.budget.skip {
-            return None;
-        }
         let attempt = self.attempt(call.key());
         let odds = self.fault.budget.probability;
         let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
@@ -584,7 +508,8 @@ impl FaultState {
         }
         let strike = self.effect(call, attempt, seed)?;
         let target = call.subject.spec.id.clone();
-        self.note(Hit { at: call.at, operation: Some(call.verb), target });
+        self.decisions.record.count_hit();
+        self.last_hits.push(Hit { at: call.at, operation: Some(call.verb), target });
         Some(strike)
     }
 
@@ -600,7 +525,7 @@ impl FaultState {
     /// The number of this call among the same calls. Draws are keyed by it, so that they do not depend on other calls.
     fn attempt(&mut self, key: u64) -> u32 {
         if self.attempts.len() == Self::CALLS_MAX && !self.attempts.contains_key(&key) {
-            return u32::try_from(self.record.matched).unwrap_or(u32::MAX);
+            return u32::try_from(self.decisions.record.matched).unwrap_or(u32::MAX);
         }
         let attempt = self.attempts.entry(key).or_default();
         *attempt = attempt.saturating_add(1);

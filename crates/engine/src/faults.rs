@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::{FaultRecord, SimTime, Verb};
+use nephele_model::{Decided, FaultRecord, SimTime, Verb};
 
 use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
-use crate::fault::{Answer, Call, Decided, Effect, Fault, FaultState, Subject, Verdict, call_key};
+use crate::fault::{Answer, Call, Effect, Fault, FaultState, Subject, Verdict, call_key};
 use crate::fault_index::{Asked, FaultIndex};
 use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;
@@ -127,7 +127,7 @@ impl Faults {
     /// Lets a fault decide nothing new, or decide again. Returns whether that changed.
     pub(crate) fn set_paused(&mut self, id: &ResourceId, paused: bool) -> bool {
         let known = self.of_account_mut(id).and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
-        known.is_some_and(|state| std::mem::replace(&mut state.paused, paused) != paused)
+        known.is_some_and(|state| std::mem::replace(&mut state.decisions.paused, paused) != paused)
     }
 
     /// Adds a fault as it was. Replaces a fault of the same name.

@@ -131,7 +131,7 @@ pub enum Request {
         /// When its notices are over.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<NoticeEnd>,
-        /// The resources that passed because its budget skips the first ones, at most [`crate::FaultState::SKIP_MAX`].
+        /// The resources that passed because its budget skips the first ones, at most [`nephele_model::SKIPPED_MAX`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         skipped: Vec<ResourceId>,
         /// What the fault made leak in an earlier process, for a fault that does not exist yet.

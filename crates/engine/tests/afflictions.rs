@@ -124,7 +124,7 @@ fn a_hold_passes_over_machines_that_have_come_further() {
     let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
     let changed = ResourceSpec { labels, ..numbered(0, "old") };
     ask(&mut engine, at(40), Request::Create(changed)).unwrap();
-    let record = engine.fault(&fault("f")).unwrap().record;
+    let record = engine.fault(&fault("f")).unwrap().decisions.record;
     assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![1], 1, 1));
 }
 
@@ -142,7 +142,7 @@ fn a_fault_that_has_to_come_before_a_stage_passes_over_machines_that_have_reache
     engine.poll(at(5));
     ask(&mut engine, at(5), put("f", Fault { budget, ..afflicting(early) })).unwrap();
     ask(&mut engine, at(6), Request::Create(slow(2))).unwrap();
-    let record = engine.fault(&fault("f")).unwrap().record;
+    let record = engine.fault(&fault("f")).unwrap().decisions.record;
     assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![1, 2], 2, 2));
     // Those that were hit stay so when they reach the stage.
     engine.poll(at(100));
@@ -173,7 +173,7 @@ fn a_fault_that_has_to_come_after_a_stage_hits_machines_when_they_reach_it() {
     ];
     assert_eq!(events.collect::<Vec<_>>(), expected);
     engine.poll(at(100));
-    let record = engine.fault(&fault("f")).unwrap().record;
+    let record = engine.fault(&fault("f")).unwrap().decisions.record;
     assert_eq!((afflicted(&engine), record.matched, record.hits), (vec![0, 1], 2, 2), "two is the most");
 }
 
@@ -276,13 +276,13 @@ fn after_a_restart_the_same_machines_are_afflicted() {
     ask(&mut engine, at(1), put("f", fault_of.clone())).unwrap();
     assert_eq!(afflicted(&engine), [1, 2]);
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!(state.record, FaultRecord { began: at(1), matched: 3, hits: 2, windows: 0 });
+    assert_eq!(state.decisions.record, FaultRecord { began: at(1), matched: 3, hits: 2, windows: 0 });
     let mut after = self::engine();
     let afflicted_before = state.afflicted.iter().cloned().collect();
     let put = Request::PutFault {
         id: fault("f"),
         fault: Box::new(fault_of),
-        record: state.record,
+        record: state.decisions.record,
         afflicted: afflicted_before,
         notices: Vec::new(),
         is_cut: false,
@@ -305,7 +305,11 @@ fn after_a_restart_the_same_machines_are_afflicted() {
         .unwrap();
     }
     assert_eq!(afflicted(&after), [1, 2]);
-    assert_eq!(after.fault(&fault("f")).unwrap().record, state.record, "nothing is counted twice");
+    assert_eq!(
+        after.fault(&fault("f")).unwrap().decisions.record,
+        state.decisions.record,
+        "nothing is counted twice"
+    );
     // A new machine is not hit: the fault is exhausted.
     ask(&mut after, at(9), Request::Create(numbered(5, "m"))).unwrap();
     assert_eq!(afflicted(&after), [1, 2]);

@@ -94,7 +94,7 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
         "{kinds:?}"
     );
     assert_eq!(ask(&mut engine, at(10), create("m")), Ok(Outcome::AlreadyDone));
-    assert_eq!((leaked(&engine).len(), engine.fault(&fault("f")).unwrap().record.hits), (1, 1));
+    assert_eq!((leaked(&engine).len(), engine.fault(&fault("f")).unwrap().decisions.record.hits), (1, 1));
     ask(&mut engine, at(11), Request::DeleteLeaked(catalog())).unwrap();
     assert_eq!((engine.taken(&room), engine.get(&id("m")).is_some()), (1, true));
 }
@@ -237,7 +237,7 @@ proptest! {
                 model.made.remove(&id);
                 model.unanswered.remove(&id);
             }
-            let hits = |engine: &Engine, name| engine.fault(&fault(name)).unwrap().record.hits;
+            let hits = |engine: &Engine, name| engine.fault(&fault(name)).unwrap().decisions.record.hits;
             let before = [hits(&engine, "a"), hits(&engine, "b")];
             let target = step.request.target().clone();
             let is_known = engine.get(&target).is_some();

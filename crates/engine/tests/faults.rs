@@ -76,8 +76,9 @@ fn a_fault_fails_what_it_matches_until_it_is_deleted() {
         ("Throttled", "the account calls too often (Fault f)".into())
     );
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!(state.record, FaultRecord { began: at(1), matched: 1, hits: 1, windows: 0 });
-    assert_eq!(state.last_hits, [Hit { at: at(2), operation: Some(Verb::CreateInstance), target: id("m") }]);
+    assert_eq!(state.decisions.record, FaultRecord { began: at(1), matched: 1, hits: 1, windows: 0 });
+    let hit = Hit { at: at(2), operation: Some(Verb::CreateInstance), target: id("m") };
+    assert_eq!(state.last_hits.newest_first().collect::<Vec<_>>(), [&hit]);
     assert_eq!(ask(&mut engine, at(3), Request::Delete(fault("f"))), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(5), Request::Delete(fault("f"))), Ok(Outcome::AlreadyDone));
@@ -110,11 +111,11 @@ fn a_repetition_that_changes_nothing_is_not_hit() {
         .fault(&fault("f"))
         .unwrap()
         .last_hits
-        .iter()
+        .newest_first()
         .filter_map(|hit| hit.operation)
         .collect::<Vec<_>>();
     use Verb::{DeleteInstance, DeleteLoadBalancer, DeregisterBackend, RegisterBackend};
-    assert_eq!(hits, [RegisterBackend, DeregisterBackend, DeleteInstance, DeleteLoadBalancer]);
+    assert_eq!(hits, [DeleteLoadBalancer, DeleteInstance, DeregisterBackend, RegisterBackend]);
 }
 
 #[test]
@@ -243,7 +244,11 @@ fn the_first_fault_by_name_that_hits_decides() {
         reasons,
         [refused("a", FailureReason::Unauthorized), refused("b", FailureReason::InternalError)]
     );
-    assert_eq!(engine.fault(&fault("b")).unwrap().record.matched, 1, "it was not asked about the first call");
+    assert_eq!(
+        engine.fault(&fault("b")).unwrap().decisions.record.matched,
+        1,
+        "it was not asked about the first call"
+    );
 }
 
 #[test]
@@ -279,7 +284,7 @@ fn a_delayed_operation_waits_once() {
     assert_eq!(ask(&mut engine, at(1), create("m")), Ok(until.clone()));
     assert_eq!(ask(&mut engine, at(10), create("m")), Ok(until));
     assert_eq!(ask(&mut engine, at(11), create("m")), Ok(Outcome::Accepted));
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, 1);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1);
     // The next call of another operation waits on its own.
     assert_eq!(ask(&mut engine, at(20), Request::Delete(id("m"))), Ok(Outcome::Delayed { until: at(30) }));
     ask(&mut engine, at(21), Request::Delete(fault("f"))).unwrap();
@@ -301,7 +306,7 @@ fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
         ask(&mut engine, at(2), Request::Describe(id("m"))).unwrap();
     }
     assert_eq!(engine.journal().since(1).count() - before, 1);
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 1);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 1);
 }
 
 #[test]
@@ -493,7 +498,7 @@ proptest! {
                 let _ = ask(&mut engine, now, request);
             }
         }
-        let FaultRecord { matched, hits, .. } = engine.fault(&fault("f")).unwrap().record;
+        let FaultRecord { matched, hits, .. } = engine.fault(&fault("f")).unwrap().decisions.record;
         let Budget { skip, count, lasts, .. } = fault_of.budget;
         prop_assert!(hits <= matched.saturating_sub(skip));
         prop_assert!(count.is_none_or(|count| hits <= count));

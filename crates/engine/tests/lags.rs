@@ -95,7 +95,7 @@ fn a_lag_is_about_the_operations_that_its_fault_names() {
     assert_eq!(read(&mut engine, 1, &id("m")), Ok(Outcome::Accepted));
     ask(&mut engine, at(2), update("u")).unwrap();
     assert_eq!(read(&mut engine, 2, &id("m")), hidden(&id("m"), Verb::UpdateInstance, 4, 4));
-    let record = engine.fault(&fault("f")).unwrap().record;
+    let record = engine.fault(&fault("f")).unwrap().decisions.record;
     assert_eq!((record.matched, record.hits), (1, 1), "a read is never hit");
 }
 
@@ -173,7 +173,7 @@ fn what_is_remembered_is_bounded() {
     for number in 0..1100 {
         ask(&mut engine, at(1), create(&format!("m{number}"))).unwrap();
     }
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, 1024);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1024);
     assert_eq!(read(&mut engine, 2, &id("m1099")), Ok(Outcome::Accepted));
     ask(&mut engine, at(1003), create("m")).unwrap();
     for number in 0..20 {

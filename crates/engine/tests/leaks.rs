@@ -97,7 +97,7 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
     );
     assert_eq!((engine.get(&id("m")), known(&engine)), (None, vec![leaked("m", at(3))]));
     assert_eq!((instances(&engine), engine.census().resources(ResourceKind::Instance)), (1, 0));
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, 1, "a repetition leaks nothing");
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1, "a repetition leaks nothing");
     // Neither the end of its load balancer nor that of the fault deletes it.
     for gone in [load_balancer("lb"), fault("f")] {
         ask(&mut engine, at(4), Request::Delete(gone)).unwrap();
@@ -291,7 +291,7 @@ fn no_more_instances_leak_than_can_be_remembered() {
     }
     engine.poll(at(2));
     assert_eq!((known(&engine).len(), instances(&engine)), (Leaked::MAX, Leaked::MAX as u64));
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.hits, Leaked::MAX as u64);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, Leaked::MAX as u64);
 }
 
 proptest! {

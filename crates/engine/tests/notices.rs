@@ -66,7 +66,7 @@ fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count
     let budget = Budget { count: Some(1), ..Budget::default() };
     ask(&mut engine, at(10), put("f", Fault { budget, ..reclaim() })).unwrap();
     assert_eq!(["m", "n"].map(|name| wrong(&engine, name)), [Some(TOLD), None]);
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 1);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 1);
     engine.poll(at(129));
     assert_eq!(wrong(&engine, "m"), Some(TOLD));
     let events = engine.poll(at(130));
@@ -130,7 +130,7 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     let put_fault = Request::PutFault {
         id: fault("f"),
         fault: Box::new(reboot()),
-        record: state.record,
+        record: state.decisions.record,
         afflicted: state.afflicted.into_iter().collect(),
         notices: state.notices.into_iter().map(|(id, ends)| NoticeEnd { id, ends }).collect(),
         is_cut: false,
@@ -197,7 +197,7 @@ proptest! {
         let put_fault = Request::PutFault {
             id: fault("f"),
             fault: Box::new(fault_of),
-            record: before.record,
+            record: before.decisions.record,
             afflicted: before.afflicted.iter().cloned().collect(),
             notices: before.notices.iter().map(|(id, ends)| NoticeEnd { id: id.clone(), ends: *ends }).collect(),
             is_cut: false,

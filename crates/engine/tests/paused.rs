@@ -35,7 +35,7 @@ fn ill(engine: &Engine) -> BTreeSet<String> {
 }
 
 fn record(engine: &Engine) -> FaultRecord {
-    engine.fault(&fault("f")).expect("it is there").record
+    engine.fault(&fault("f")).expect("it is there").decisions.record
 }
 
 /// The next process: it has what the status of the Fault said when it was paused, and adopts all machines.

@@ -236,11 +236,11 @@ fn known_fault(engine: &Engine, state: &FaultState) -> Request {
     Request::PutFault {
         id: state.id.clone(),
         fault: Box::new(state.fault.clone()),
-        record: state.record,
+        record: state.decisions.record,
         notices: afflicted.iter().filter(|_| has_notice).map(notice).collect(),
         is_cut: state.afflicted.len() > LISTED_MAX,
         afflicted,
-        skipped: state.skipped.iter().cloned().collect(),
+        skipped: state.decisions.skipped().iter().cloned().collect(),
         leaked: engine.leaked_by(&state.id).cloned().collect(),
         paused: false,
     }
@@ -338,7 +338,7 @@ fn done(engine: &Engine) -> BTreeMap<ResourceId, Done> {
         afflicted.retain(|id| engine.get(id).is_none_or(|found| found.deleting.is_none()));
         // Of those that are not afflicted, no status says anything.
         notices.retain(|id, _| afflicted.contains(id));
-        (state.id.clone(), (state.record, afflicted, notices))
+        (state.id.clone(), (state.decisions.record, afflicted, notices))
     };
     engine.faults().map(done).collect()
 }

@@ -59,7 +59,7 @@ fn operations_are_hit_in_windows_only() {
     assert_eq!([115, 164].map(&mut seen), [(true, Waiting); 2]);
     assert_eq!([165, 174].map(&mut seen), [(false, Active); 2]);
     assert_eq!(seen(175), (true, Waiting));
-    assert_eq!(engine.fault(&fault("f")).unwrap().record.matched, 4);
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 4);
 }
 
 /// Who waits for the end of a delay can go on when the window ends.
@@ -104,7 +104,7 @@ fn what_is_final_stays_over_the_end_of_a_window_and_counts_once() {
     ask(&mut engine, at(0), put("f", scheduled(Effect::Afflict(not_ready(true))))).unwrap();
     engine.poll(at(130));
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!((afflicted(&engine), state.record.hits), (vec!["m0".to_owned()], 1));
+    assert_eq!((afflicted(&engine), state.decisions.record.hits), (vec!["m0".to_owned()], 1));
     assert_eq!(state.afflicted, BTreeSet::from([id("m0")]));
 }
 
@@ -162,7 +162,7 @@ proptest! {
         let put = Request::PutFault {
             id: fault("f"),
             fault: Box::new(fault_of.clone()),
-            record: state.record,
+            record: state.decisions.record,
             afflicted: state.afflicted.iter().cloned().collect(),
             notices: Vec::new(),
             is_cut: false,
