@@ -10,7 +10,8 @@
 //!
 //! A claim notices a hit only after the status of the Fault lists it, so that the next process decides the same.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,16 +20,13 @@ use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultHit};
 use nephele_engine::Seed;
 use nephele_fault::Progress;
 use nephele_ipam::Owner;
-use nephele_model::{FaultPhase, FaultRecord, SimTime};
+use nephele_model::{Decided, Decisions, Earlier, FaultRecord, LastHits, SimTime, Turn};
 
 use super::spec::{AddressFault, Effect};
 use crate::pool::{Block, PoolKey};
 
 /// How long a claim waits that has met a conflict, before it gets another address.
 pub(super) const CONFLICT_LASTS: Duration = Duration::from_secs(5);
-
-/// The hits that are kept of each Fault.
-const HITS_KEPT: usize = 10;
 
 /// The namespace and name of a Fault.
 pub(super) type FaultId = (String, String);
@@ -112,7 +110,7 @@ pub(super) struct History {
 pub(super) struct Described {
     pub(super) uid: String,
     pub(super) fault: AddressFault,
-    /// A paused Fault goes on with what it has hit, and decides about nothing new.
+    /// A paused Fault keeps what it has hit, and decides about nothing new.
     pub(super) paused: bool,
 }
 
@@ -140,14 +138,13 @@ pub(super) struct Board {
 
 #[derive(Debug)]
 struct State {
-    described: Described,
-    record: FaultRecord,
+    uid: String,
+    fault: AddressFault,
+    decisions: Decisions<ClaimKey>,
     hits: BTreeMap<ClaimKey, Hit>,
-    spared: BTreeSet<ClaimKey>,
-    /// The newest first.
-    last_hits: VecDeque<FaultHit>,
-    /// Whether an earlier process had it, and decided about claims of that time.
-    came_back: bool,
+    last_hits: LastHits<FaultHit>,
+    /// Whether an earlier process may have hit more claims than the status lists.
+    is_cut: bool,
     /// When this process got it.
     since: Timestamp,
 }
@@ -209,33 +206,25 @@ impl Board {
     }
 
     fn put_state(&mut self, id: &FaultId, described: Described, history: History, now: Timestamp) -> bool {
-        match self.faults.get_mut(id).filter(|state| state.described.uid == described.uid) {
+        let Described { uid, fault, paused } = described;
+        match self.faults.get_mut(id).filter(|state| state.uid == uid) {
             None => {
-                let History { began, matched, hits, windows, claims } = history;
-                let began = began.unwrap_or(now);
-                let record = FaultRecord { began: sim(began), matched, hits, windows };
-                let state = State {
-                    described,
-                    came_back: matched > 0,
-                    record,
-                    hits: claims,
-                    spared: BTreeSet::new(),
-                    last_hits: VecDeque::new(),
-                    since: now,
-                };
+                let mut state = State::new(uid, fault, history, now);
+                state.decisions.paused = paused;
                 self.faults.insert(id.clone(), state);
                 true
             }
             Some(state) => {
-                let before = std::mem::replace(&mut state.described, described);
-                let (before, after) = (&before, &state.described);
-                if before.fault.effect != after.fault.effect {
+                let was_paused = mem::replace(&mut state.decisions.paused, paused);
+                let before = mem::replace(&mut state.fault, fault);
+                if before.effect != state.fault.effect {
                     state.hits.clear();
-                    state.spared.clear();
-                } else if before.fault != after.fault {
-                    state.spared.clear();
                 }
-                before.fault != after.fault || before.paused != after.paused
+                // It decides again about claims that still wait. Machines are decided about only once.
+                if before != state.fault {
+                    state.decisions.forget_all();
+                }
+                before != state.fault || was_paused != paused
             }
         }
     }
@@ -251,7 +240,7 @@ impl Board {
 
     /// The pools of which a Fault keeps addresses.
     fn pools_of(&self, id: &FaultId) -> BTreeSet<PoolKey> {
-        let state = self.faults.get(id).filter(|state| state.described.fault.effect.keeps_addresses());
+        let state = self.faults.get(id).filter(|state| state.fault.effect.keeps_addresses());
         state.into_iter().flat_map(|state| state.hits.values().map(|hit| hit.pool.clone())).collect()
     }
 
@@ -298,7 +287,7 @@ impl Board {
     ) -> bool {
         let Some(state) = self.faults.get_mut(id) else { return false };
         let mut has_changed = state.turn(now);
-        let effect = state.described.fault.effect;
+        let effect = state.fault.effect;
         let owner = |name: &str| Owner::new(&id.0, name);
         let before = state.hits.len();
         state.hits.retain(|(name, uid), hit| match effect {
@@ -309,7 +298,7 @@ impl Board {
             Effect::Conflict => true,
             Effect::LateRelease(_) => hit.until.is_none_or(|until| until > now),
         });
-        state.spared.retain(|(name, uid)| match presence(&owner(name), uid) {
+        state.decisions.retain(|(name, uid)| match presence(&owner(name), uid) {
             Presence::Waiting => true,
             Presence::Bound => matches!(effect, Effect::LateRelease(_)),
             Presence::Gone => false,
@@ -333,15 +322,13 @@ impl Board {
                 Answer::Verdict(verdict) => return verdict,
                 Answer::Undecided { until, block } => {
                     changed.insert(id.clone());
-                    if state.decide(id, subject, seed, now) {
-                        let hit = Hit { pool: pool.clone(), block, until, recorded: false };
-                        state.hits.insert(key(subject), hit);
-                        if state.described.fault.effect.keeps_addresses() {
+                    let hit = Hit { pool: pool.clone(), block, until, recorded: false };
+                    if state.decide(id, subject, hit, seed, now) {
+                        if state.fault.effect.keeps_addresses() {
                             keeping.entry(pool.clone()).or_default().insert(id.clone());
                         }
                         return Verdict::Unrecorded;
                     }
-                    state.spared.insert(key(subject));
                 }
             }
         }
@@ -370,7 +357,7 @@ impl Board {
     ) -> Release {
         let Self { seed, faults, keeping, changed, .. } = self;
         for (id, state) in of_namespace(faults, subject.owner.namespace()) {
-            let Effect::LateRelease(duration) = state.described.fault.effect else { continue };
+            let Effect::LateRelease(duration) = state.fault.effect else { continue };
             if !state.is_in_force(now) || !state.fits(subject, pool) {
                 continue;
             }
@@ -386,27 +373,25 @@ impl Board {
                 continue;
             }
             changed.insert(id.clone());
-            if state.decide(id, subject, seed, now) {
-                let hit = Hit { pool: pool.clone(), block, until: Some(until), recorded: false };
-                state.hits.insert(key(subject), hit);
+            let hit = Hit { pool: pool.clone(), block, until: Some(until), recorded: false };
+            if state.decide(id, subject, hit, seed, now) {
                 keeping.entry(pool.clone()).or_default().insert(id.clone());
                 return Release::Unrecorded;
             }
-            state.spared.insert(key(subject));
         }
         Release::Now
     }
 
     /// Until when addresses of a pool are held back after their claims, by the names of the claims.
     pub(super) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
-        let late = |state: &&State| matches!(state.described.fault.effect, Effect::LateRelease(_));
+        let late = |state: &&State| matches!(state.fault.effect, Effect::LateRelease(_));
         let held = self.hits_of(pool, now, late);
         held.filter_map(|(owner, hit)| Some((owner, (hit.block, hit.until?)))).collect()
     }
 
     /// The addresses of a pool that nobody gets.
     pub(super) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
-        let in_conflict = |state: &&State| state.described.fault.effect == Effect::Conflict;
+        let in_conflict = |state: &&State| state.fault.effect == Effect::Conflict;
         self.hits_of(pool, now, in_conflict).filter_map(|(_, hit)| hit.block).collect()
     }
 
@@ -437,11 +422,11 @@ impl Board {
     pub(super) fn left(&mut self, owner: &Owner, uid: &str) {
         let Self { faults, changed, .. } = self;
         for (id, state) in of_namespace(faults, owner.namespace()) {
-            if matches!(state.described.fault.effect, Effect::LateRelease(_) | Effect::Conflict) {
+            if matches!(state.fault.effect, Effect::LateRelease(_) | Effect::Conflict) {
                 continue;
             }
             let key = (owner.name().to_owned(), uid.into());
-            state.spared.remove(&key);
+            state.decisions.forget(&key);
             if state.hits.remove(&key).is_some() {
                 changed.insert(id.clone());
             }
@@ -459,16 +444,17 @@ impl Board {
 
     pub(super) fn observe(&self, id: &FaultId, now: Timestamp) -> Option<Observation> {
         let state = self.faults.get(id)?;
-        let State { described, record, hits, last_hits, .. } = state;
+        let State { fault: AddressFault { budget, .. }, decisions, hits, last_hits, .. } = state;
+        let record = &decisions.record;
         let progress = Progress {
-            phase: described.fault.budget.phase(record, sim(now)),
+            phase: budget.phase(record, sim(now)),
             began: wall(record.began)?,
             matched: record.matched,
             hits: record.hits,
             windows: record.windows,
-            last_hits: last_hits.iter().cloned().collect(),
+            last_hits: last_hits.newest_first().cloned().collect(),
         };
-        let change = described.fault.budget.next_change(record, sim(now)).and_then(wall);
+        let change = budget.next_change(record, sim(now)).and_then(wall);
         let ends = hits.values().filter_map(|hit| hit.until);
         let next = ends.chain(change).filter(|at| *at > now).min();
         Some(Observation { progress, hits: hits.clone(), next })
@@ -508,33 +494,39 @@ enum Answer {
 }
 
 impl State {
-    fn is_in_force(&self, now: Timestamp) -> bool {
-        let Self { described, record, .. } = self;
-        let budget = &described.fault.budget;
-        // A window that has begun is in force as soon as the hits of the one before are forgotten.
-        budget.is_in_force(record.began, sim(now))
-            && budget.window(record.began, sim(now)).number == record.windows
+    /// A Fault that has done what its status says.
+    fn new(uid: String, fault: AddressFault, history: History, now: Timestamp) -> Self {
+        let History { began, matched, hits, windows, claims } = history;
+        let record = FaultRecord { began: sim(began.unwrap_or(now)), matched, hits, windows };
+        Self {
+            uid,
+            fault,
+            // No status lists the claims that passed because of the number to skip.
+            decisions: Decisions::new(record, BTreeSet::new()),
+            is_cut: claims.len() >= AFFECTED_MAX,
+            hits: claims,
+            last_hits: LastHits::default(),
+            since: now,
+        }
     }
 
-    /// Forgets what a window that is over has hit. Returns whether that is new.
+    fn is_in_force(&self, now: Timestamp) -> bool {
+        self.decisions.is_in_force(&self.fault.budget, sim(now))
+    }
+
+    /// Lets time pass, and forgets what a window that is over has hit. Returns whether claims may have new answers.
     fn turn(&mut self, now: Timestamp) -> bool {
-        let Self { described, record, .. } = self;
-        let budget = &described.fault.budget;
-        let window = budget.window(record.began, sim(now));
-        let is_new = window.number != record.windows;
-        if !is_new && budget.is_in_force(record.began, sim(now)) {
+        let turn = self.decisions.turn(&self.fault.budget, sim(now));
+        if turn == Turn::Continues {
             return false;
         }
-        record.windows = window.number;
-        self.came_back &= !is_new;
         let had_hits = !self.hits.is_empty();
         self.hits.clear();
-        self.spared.clear();
-        is_new || had_hits
+        turn == Turn::Begins || had_hits
     }
 
     fn fits(&self, subject: &Subject, pool: &PoolKey) -> bool {
-        let AddressFault { pools, clusters, .. } = &self.described.fault;
+        let AddressFault { pools, clusters, .. } = &self.fault;
         (pools.is_empty() || pools.contains(&pool.name)) && clusters.fits(&subject.labels)
     }
 
@@ -547,7 +539,7 @@ impl State {
         seed: &Seed,
         now: Timestamp,
     ) -> Answer {
-        let is_late = matches!(self.described.fault.effect, Effect::LateRelease(_));
+        let is_late = matches!(self.fault.effect, Effect::LateRelease(_));
         if is_late || !self.is_in_force(now) || !self.fits(subject, pool) {
             return Answer::NextFault;
         }
@@ -562,7 +554,7 @@ impl State {
         if !self.can_decide(subject, now) {
             return Answer::NextFault;
         }
-        match self.described.fault.effect {
+        match self.fault.effect {
             Effect::Slow { base, jitter } => {
                 let (namespace, name) = id;
                 let drawn = seed.fraction(&["address-delay", namespace, name, subject.owner.name()], 0);
@@ -585,7 +577,7 @@ impl State {
     }
 
     fn hold(&self, (_, fault): &FaultId, hit: &Hit) -> Option<Verdict> {
-        let why = match self.described.fault.effect {
+        let why = match self.fault.effect {
             Effect::Slow { .. } => Why::Slow,
             Effect::Exhausted => Why::Exhausted,
             Effect::Conflict => Why::Conflict(hit.block?),
@@ -596,41 +588,52 @@ impl State {
 
     /// Whether it may hit a claim about which it has not decided yet.
     fn can_decide(&self, subject: &Subject, now: Timestamp) -> bool {
-        let Self { described: Described { fault, paused, .. }, record, .. } = self;
+        let Self { fault: AddressFault { budget, .. }, decisions, .. } = self;
         // The list in the status has to be complete: without it, the addresses would be free after a restart.
-        let is_full = matches!(fault.effect, Effect::Conflict | Effect::LateRelease(_))
-            && self.hits.len() >= AFFECTED_MAX;
-        !paused
-            && !is_full
-            && fault.budget.phase(record, sim(now)) == FaultPhase::Active
-            && !self.spared.contains(&key(subject))
+        let is_full = self.fault.effect.keeps_addresses() && self.hits.len() >= AFFECTED_MAX;
+        !is_full && decisions.is_undecided(budget, &key(subject), sim(now), self.earlier(subject))
     }
 
-    /// Decides whether it hits a claim.
-    fn decide(&mut self, id: &FaultId, subject: &Subject, seed: &Seed, now: Timestamp) -> bool {
-        let budget = &self.described.fault.budget;
-        let (namespace, name) = id;
-        let drawn = seed.fraction(&["address", namespace, name, subject.owner.name()], self.record.windows);
-        let is_drawn = drawn < budget.probability.probability();
-        if self.came_back && subject.was_told && subject.created <= self.since {
-            // An earlier process decided, and the list of what was hit may be cut. Without a number to count to, the
-            // decision is the same again.
-            return is_drawn && budget.skip == 0 && budget.count.is_none();
+    /// What an earlier process has decided about a claim.
+    fn earlier(&self, subject: &Subject) -> Earlier {
+        if !subject.was_told || subject.created > self.since {
+            return Earlier::Nothing;
         }
-        self.record.matched += 1;
-        let is_hit = is_drawn && self.record.matched > budget.skip;
-        if is_hit {
-            self.record.hits += 1;
-            let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-            self.last_hits.truncate(HITS_KEPT - 1);
-            self.last_hits.push_front(FaultHit {
-                time: Some(Time(seconds)),
+        // Its pool may have told it something before the Fault was about it, so a claim that is not listed is not always one
+        // that was spared, as a machine is, and the draw is made again also where the list is complete. While the Fault is
+        // paused, such a claim may have come after the pause. The draw tells nothing where some claims were skipped, because
+        // no status lists these.
+        let is_drawn = self.fault.budget.skip == 0 && (self.is_cut || !self.decisions.paused);
+        if is_drawn { Earlier::Drawn } else { Earlier::Listed }
+    }
+
+    /// Decides about a claim. Returns whether it hits it.
+    fn decide(
+        &mut self,
+        (namespace, name): &FaultId,
+        subject: &Subject,
+        hit: Hit,
+        seed: &Seed,
+        now: Timestamp,
+    ) -> bool {
+        let earlier = self.earlier(subject);
+        let budget = &self.fault.budget;
+        let draw = |window| {
+            let drawn = seed.fraction(&["address", namespace, name, subject.owner.name()], window);
+            drawn < budget.probability.probability()
+        };
+        match self.decisions.decide(budget, &key(subject), sim(now), earlier, draw) {
+            Decided::Spared => return false,
+            Decided::Hit => self.last_hits.push(FaultHit {
+                time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
                 cluster: subject.cluster.clone(),
                 claim: subject.owner.name().to_owned(),
                 ..FaultHit::default()
-            });
+            }),
+            Decided::HitBefore => {}
         }
-        is_hit
+        self.hits.insert(key(subject), hit);
+        true
     }
 }
 

@@ -1,4 +1,5 @@
 use nephele_api::ipam::PoolKind;
+use nephele_model::FaultPhase;
 use serde_json::{Value, json};
 
 use super::*;
@@ -64,7 +65,7 @@ fn read_back(board: &Board, name: &str, second: i64) -> History {
         matched: progress.matched,
         hits: progress.hits,
         windows: progress.windows,
-        claims: recorded.collect(),
+        claims: recorded.take(AFFECTED_MAX).collect(),
     }
 }
 
@@ -217,6 +218,50 @@ fn each_window_decides_anew_and_what_is_between_them_is_healed() {
 }
 
 #[test]
+fn a_fault_that_cannot_hit_any_more_begins_no_window_so_that_a_restart_does_not_show() {
+    let schedule = json!({ "every": "60s", "for": "10s" });
+    let used_up = json!({ "count": 1, "schedule": schedule });
+    let over = json!({ "for": "30s", "schedule": schedule });
+    for budget in [used_up, over] {
+        let effect = json!({ "exhausted": {} });
+        let mut first = board(&effect, &budget);
+        ask(&mut first, "a", 101);
+        record(&mut first, "f", 101);
+        let mut second = Board::new(Seed::new("s"));
+        put(&mut second, "f", described(&json!({}), &effect, &budget), read_back(&first, "f", 102), 162);
+        first.tick(&id("f"), at(162), |_, _| Presence::Waiting);
+        for board in [&mut first, &mut second] {
+            let seen = board.observe(&id("f"), at(162)).expect("it is known");
+            assert_eq!((seen.progress.windows, seen.hits, seen.next), (1, BTreeMap::new(), None), "{budget}");
+            assert!(!board.tick(&id("f"), at(163), |_, _| Presence::Waiting));
+            assert_eq!(ask(board, "a", 163), Verdict::Passes);
+        }
+    }
+}
+
+#[test]
+fn a_paused_fault_holds_the_claims_for_which_its_list_has_no_room_also_after_a_restart() {
+    let effect = json!({ "exhausted": {} });
+    let mut first = board(&effect, &json!({}));
+    let names: Vec<_> = (0..=AFFECTED_MAX).map(|index| format!("c-{index:03}")).collect();
+    assert!(names.iter().all(|name| ask(&mut first, name, 101) == Verdict::Unrecorded));
+    record(&mut first, "f", 101);
+    let history = read_back(&first, "f", 102);
+    assert_eq!(history.claims.len(), AFFECTED_MAX);
+    let mut second = Board::new(Seed::new("s"));
+    let paused = Described { paused: true, ..described(&json!({}), &effect, &json!({})) };
+    put(&mut second, "f", paused, history.clone(), 110);
+    let last = Subject { was_told: true, ..claim(&names[AFFECTED_MAX]) };
+    assert!(!second.lets_pass(&last, &pool(), block(1), at(111)));
+    assert_eq!(second.ask(&last, &pool(), Some(block(1)), at(111)), Verdict::Unrecorded);
+    record(&mut second, "f", 111);
+    assert_eq!(second.ask(&last, &pool(), Some(block(1)), at(112)), held(Why::Exhausted, None));
+    assert_eq!(ask(&mut second, "new", 112), Verdict::Passes);
+    let Progress { matched, hits, .. } = second.observe(&id("f"), at(112)).expect("it is known").progress;
+    assert_eq!((matched, hits), (history.matched, history.hits), "nothing is counted twice");
+}
+
+#[test]
 fn a_paused_fault_decides_about_nothing_new() {
     let mut board = board(&json!({ "exhausted": {} }), &json!({}));
     ask(&mut board, "a", 101);
@@ -307,7 +352,7 @@ proptest::proptest! {
             }
             for number in 0..3 {
                 let (_, pool) = of_namespace(number);
-                let keeps = |state: &&State| state.described.fault.effect.keeps_addresses();
+                let keeps = |state: &&State| state.fault.effect.keeps_addresses();
                 let faults = board.faults.iter().filter(|(_, state)| keeps(state));
                 let kept = faults.filter(|(_, state)| state.hits.values().any(|hit| hit.pool == pool));
                 let kept: BTreeSet<_> = kept.map(|(id, _)| id.clone()).collect();
