@@ -82,17 +82,34 @@ impl<K: Kind> Cache<K> {
         config: watcher::Config,
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::start_through(services, api, config, shutdown, |_, _| {})
+    }
+
+    /// As [`Cache::start`], with `pass_on`, which is called with the store and the objects that may have changed before
+    /// anyone else is told of them, and with the first list before the cache is ready.
+    pub fn start_through(
+        services: &Services,
+        api: Api<Readable<K>>,
+        config: watcher::Config,
+        shutdown: CancellationToken,
+        mut pass_on: impl FnMut(&Store<K>, &[Arc<K>]) + Send + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (touched, _) = broadcast::channel(TOUCHED_BACKLOG);
-        let (store, listed, changes) = followed(api, config, services);
+        let (store, _, changes) = followed(api, config, services);
+        let (listing, listed) = Listing::start();
         let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
         let cache = Self { store: store.clone(), listed, touched: touched.clone() };
         let follow = async move {
             let mut changes = std::pin::pin!(changes);
             while let Some(change) = shutdown.run_until_cancelled(changes.next()).await.flatten() {
-                if let Change::Listed { .. } = change {
+                let is_list = matches!(change, Change::Listed { .. });
+                let objects = change.objects(&store);
+                pass_on(&store, &objects);
+                if is_list {
+                    listing.finished();
                     gate.open();
                 }
-                for object in change.objects(&store) {
+                for object in objects {
                     // Fails only without a subscriber.
                     let _ = touched.send(object);
                 }

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
+use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use nephele_kit::{
@@ -80,6 +81,40 @@ async fn object_that_was_deleted_while_the_watch_was_broken_is_announced() {
     names.sort();
     assert_eq!(names, ["deleted", "deleted", "kept", "kept", "new"]);
     assert!(cache.get("default", "deleted").is_none());
+}
+
+/// The object that is gone, too.
+#[tokio::test(start_paused = true)]
+async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announced() {
+    let lists = [[("kept", 1), ("deleted", 2)], [("kept", 1), ("new", 3)]];
+    let lists = lists.map(|list| list.map(|(name, uid)| (name.to_owned(), uid)).into());
+    let (client, shutdown) = (api(lists.into()), CancellationToken::new());
+    let services = services(&client, &shutdown);
+    let passed = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let (writer, config) = (Arc::clone(&passed), watcher::Config::default());
+    let pass_on = move |store: &Store<ConfigMap>, touched: &[Arc<ConfigMap>]| {
+        let is_there =
+            |object: &ConfigMap| store.find(|other| other.name_any() == object.name_any()).is_some();
+        writer.lock().push(touched.iter().map(|object| (object.name_any(), is_there(object))).collect());
+    };
+    let (cache, follow) =
+        Cache::start_through(&services, Api::all(client), config, shutdown.clone(), pass_on);
+    let mut touched = cache.touched().boxed();
+    let follow = tokio::spawn(follow);
+    assert!(cache.ready().await);
+    let sorted = |mut list: Vec<(String, bool)>| {
+        list.sort();
+        list
+    };
+    let is_passed = |number: usize| passed.lock().get(number).cloned().map(sorted);
+    let list = |objects: &[(&str, bool)]| {
+        Some(objects.iter().map(|(name, is_there)| ((*name).to_owned(), *is_there)).collect::<Vec<_>>())
+    };
+    assert_eq!(is_passed(0), list(&[("deleted", true), ("kept", true)]));
+    while touched.next().await.is_some_and(|object| object.name_any() != "new") {}
+    assert_eq!(is_passed(1), list(&[("deleted", false), ("kept", true), ("new", true)]));
+    shutdown.cancel();
+    follow.await.expect("no panic");
 }
 
 /// Large objects are listed in small pages, and others run after as many of them, not after all.

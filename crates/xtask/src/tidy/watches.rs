@@ -106,7 +106,8 @@ fn unfiltered(source: &str) -> BTreeSet<String> {
             Some((kind, rest)) => (kind, rest),
             None => ("a kind that is not named", rest),
         };
-        let arguments = rest.strip_prefix("start(").map(arguments);
+        let started = rest.strip_prefix("start(").or_else(|| rest.strip_prefix("start_through("));
+        let arguments = started.map(arguments);
         if arguments.is_some_and(|arguments| !arguments.contains("filter")) {
             found.insert(kind.to_owned());
         }
@@ -154,6 +155,7 @@ mod tests {
         for (source, expected) in [
             ("Cache::<Fault>::start(\n  &services,\n  api(),\n  everything(),\n)", vec!["Fault"]),
             ("Cache::<Fault>::start(&services, api, filter.watch_config(), shutdown)", vec![]),
+            ("Cache::<Fault>::start_through(&services, api, everything(), shutdown, tell)", vec!["Fault"]),
             (
                 "Cache::start(&services, api, watcher::Config::default(), shutdown)",
                 vec!["a kind that is not named"],
