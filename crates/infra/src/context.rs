@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
@@ -19,8 +18,8 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::authorities::Ledger;
-use crate::catalogs::Catalogs;
 use crate::claims::ClaimCache;
+use crate::clouds::Clouds;
 use crate::fault::Faults;
 use crate::hooks::MachineHooks;
 use crate::known_machines::KnownMachines;
@@ -51,13 +50,13 @@ pub(crate) struct Context {
     pub(crate) machines_woken: Woken,
     pub(crate) known_machines: KnownMachines,
     pub(crate) claims: ClaimCache,
-    pub(crate) clouds: Cache<SimulatedCloud>,
+    /// The SimulatedClouds, as the cloud has them.
+    pub(crate) clouds: Clouds,
     pub(crate) offers: Offers,
     /// When the backends in the status of each cluster were written last. No more entries than there are clusters.
     pub(crate) backends_written: Pace<ClusterId>,
     /// Whether the machines of before a restart are reserved in the cloud. Until then it does not know whom it expects.
     pub(crate) machines_reserved: AtomicBool,
-    pub(crate) catalogs: Catalogs,
     pub(crate) faults: Faults,
     /// The hooks before a machine is created and after it is deleted.
     pub(crate) hooks: Arc<dyn MachineHooks>,

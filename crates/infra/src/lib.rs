@@ -4,7 +4,7 @@
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
-//!  SimulatedCloud ─▶ zones of clusters (crate::offer); its catalog, sent to the cloud (crate::catalogs)
+//!  SimulatedCloud ─▶ zones of clusters (crate::offer); its catalog, sent to the cloud (crate::clouds)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)
@@ -19,8 +19,8 @@
 
 pub mod admission;
 mod authorities;
-mod catalogs;
 mod claims;
+mod clouds;
 mod cluster;
 mod context;
 mod fault;

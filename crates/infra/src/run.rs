@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::start_up::{StartUp, Step};
 use crate::authorities::Ledger;
-use crate::catalogs::Catalogs;
 use crate::claims::ClaimCache;
+use crate::clouds::Clouds;
 use crate::context::{BOOTS_MAX, Context, Woken};
 use crate::fault::Faults;
 use crate::hooks::MachineHooks;
@@ -40,7 +40,7 @@ use crate::known_machines::KnownMachines;
 use crate::offer::Offers;
 use crate::secret::AuthoritySecret;
 use crate::sweep::Scope;
-use crate::{catalogs, cluster, fault, machine, machine_pool, simulated_cloud, sweep, template};
+use crate::{cluster, fault, machine, machine_pool, simulated_cloud, sweep, template};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl Caches<'_> {
         let claims = self.follow(claims);
         // What leaked in the cloud of another manager takes no room and no port here.
         let filtered = self.filter.watch_config();
-        let clouds = Cache::<SimulatedCloud>::start(services, self.api(), filtered, shutdown.clone());
+        let clouds = Clouds::start(cloud.clone(), services, self.api(), filtered, shutdown.clone());
         let clouds = self.follow(clouds);
         let machine_pools = Cache::<MachinePool>::start(services, self.api(), everything(), shutdown.clone());
         let machine_pools = self.follow(machine_pools);
@@ -183,7 +183,6 @@ impl Caches<'_> {
             offers: Offers::default(),
             backends_written: Pace::default(),
             machines_reserved: AtomicBool::new(false),
-            catalogs: Catalogs::default(),
             faults: Faults::new(faults, filter.clone()),
             hooks,
             boots: Semaphore::new(BOOTS_MAX),
@@ -366,7 +365,7 @@ impl Manager {
 
     /// Removes from the cloud what has no object any more.
     fn sweeps(&self, runners: &Runners) -> BoxFuture<'static, ()> {
-        let Runners { clusters, machines, clouds, faults, .. } = runners;
+        let Runners { clusters, machines, faults, .. } = runners;
         let context = || Arc::clone(&self.context);
         let scope = self.scope();
         let sweeps = [
@@ -374,7 +373,6 @@ impl Manager {
             sweep::clusters(context(), scope.clone(), clusters.store(), clusters.gone()).boxed(),
             sweep::machines(context(), scope, machines.store(), machines.gone()).boxed(),
             fault::forget(context(), faults.store(), faults.gone()).boxed(),
-            catalogs::forget(context(), clouds.gone()).boxed(),
         ];
         let until_shutdown =
             sweeps.map(|sweep| when_woken(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));

@@ -1,5 +1,9 @@
 //! Clusters in a SimulatedCloud: its zones, its instance types.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::{StreamExt as _, TryStreamExt as _, future};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use nephele_api::cloud::v1alpha1::{Fault, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, MachinePool};
@@ -8,12 +12,13 @@ use nephele_api::infrastructure::v1beta2::{
     CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
     PoolMachine,
 };
-use nephele_cloud::{Cloud, FaultId, Hardware};
+use nephele_cloud::{Cloud, FaultId, Hardware, Model};
 use nephele_kit::PAUSED_ANNOTATION;
+use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 
-use crate::world::{World, reason};
+use crate::world::{Setup, World, reason};
 
 fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
     let zone = |name: &&str| Zone { name: (*name).into(), control_plane: None };
@@ -437,5 +442,59 @@ async fn a_fault_of_a_region_hits_what_is_there_and_the_same_after_a_restart() {
     };
     world.until("the cluster and its machines to be back", is_back).await;
     assert_eq!(all(&world.cloud), hit);
+    world.stop().await;
+}
+
+/// How often a manager has read SimulatedClouds, in lists and watches.
+static READS: AtomicUsize = AtomicUsize::new(0);
+
+/// The watch from which the cloud is told breaks at once, so that the one from which statuses are written is ahead of it.
+fn is_first_watch(method: &str, path: &str) -> bool {
+    let is_read = method == "GET" && path.ends_with("/simulatedclouds");
+    is_read && READS.fetch_add(1, Ordering::Relaxed) == 1
+}
+
+/// Without a cluster that would look at it.
+#[tokio::test(start_paused = true)]
+async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
+    let api = ManagementApi::start();
+    for name in ["changed", "removed"] {
+        api.create(&cloud(name, &[], &["small"])).await;
+    }
+    let world = World::over(api, Setup { refused: is_first_watch, ..Setup::at(52_400) });
+    let offers = |cloud: &Cloud, name: &str, instance_type: &str| {
+        let model = Model { instance_type: Some(instance_type.into()), ..Model::default() };
+        cloud.describe_model(NAMESPACE, name, &model).is_ok()
+    };
+    world.until("the clouds to be there", |cloud| offers(cloud, "removed", "small")).await;
+    world.api.eventually("changed", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
+    let patch = json!({ "spec": cloud("changed", &["a"], &["large"]).spec });
+    world.api.patch::<SimulatedCloud>("changed", &patch).await;
+    world.api.delete::<SimulatedCloud>("removed").await;
+    let says_so = |object: &SimulatedCloud| object.status.as_ref().and_then(|status| status.zones) == Some(1);
+    world.api.eventually("changed", "to have one zone", says_so).await;
+    assert!(offers(&world.cloud, "changed", "large"), "the cloud has what the status tells");
+    world.until("the other one to be gone", |cloud| !offers(cloud, "removed", "small")).await;
+    world.stop().await;
+}
+
+/// A cluster that is created right after its SimulatedCloud has it from the start.
+#[tokio::test(start_paused = true)]
+async fn a_cloud_and_its_first_cluster_can_be_created_together() {
+    let world = World::start(52_500);
+    let (stored, touched) = (world.api.api::<InMemoryCluster>(), watcher::Config::default());
+    let missed = watcher(stored, touched).applied_objects().try_filter(|object| {
+        let status = object.status.clone().unwrap_or_default();
+        future::ready(reason(&status.conditions, types::CLOUD_AVAILABLE) == Some("CloudNotFound"))
+    });
+    let missed = tokio::spawn(async move { std::pin::pin!(missed).next().await });
+    world.api.create(&cloud("north", &["a"], &[])).await;
+    let cluster = world.api.create(&objects::cluster("demo")).await;
+    let mut object = objects::in_memory_cluster(&cluster);
+    object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
+    world.api.create(&object).await;
+    let object = world.provisioned("demo").await;
+    assert_eq!(zones(&object), expected(&["a"]));
+    assert!(!missed.is_finished(), "no status said that there is no such cloud");
     world.stop().await;
 }

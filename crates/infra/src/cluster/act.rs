@@ -17,11 +17,9 @@ use super::plan::Plan;
 use super::validate::{Wanted, first_created};
 use super::{Error, credentials};
 use crate::authorities::AuthoritiesState;
-use crate::catalogs;
 use crate::claims::{self, Claim, Made, Unmet};
-use crate::context::{Context, cluster_of};
+use crate::context::Context;
 use crate::finalizer::{Finalizer, Removal, is_held};
-use crate::offer::cloud_name;
 use crate::refusal::retry;
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
@@ -34,7 +32,6 @@ pub(super) async fn act(
     context: &Context,
     plan: Plan,
 ) -> Result<(Arc<InMemoryCluster>, Acted), Error> {
-    tell_cloud(&object, context);
     let object = match plan.finalizer() {
         Finalizer::Added => hold(object, context).await?,
         Finalizer::Kept | Finalizer::AddedWithSpec | Finalizer::Released => object,
@@ -69,13 +66,6 @@ pub(super) async fn act(
         }
     };
     Ok((object, acted))
-}
-
-/// Sends the catalog of the cluster's SimulatedCloud to the cloud, before the cluster's machines see that SimulatedCloud.
-fn tell_cloud(object: &InMemoryCluster, context: &Context) {
-    if let Some(id) = cluster_of(&object.metadata) {
-        catalogs::tell(context, &id.namespace, cloud_name(object));
-    }
 }
 
 /// Adds the finalizer, so that the object is not removed before the resources that are created for it. Returns the object as

@@ -10,7 +10,6 @@ use nephele_cloud::{ClusterId, ClusterObservation};
 use nephele_kit::{is_externally_managed, owner_cluster};
 
 use super::Error;
-use crate::catalogs;
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of};
 use crate::offer::cloud_name;
@@ -28,7 +27,7 @@ pub(super) struct Fetched {
     pub(super) etcd: Option<Arc<AuthoritySecret>>,
     /// The state of the claim for the load balancer's address; none once the cluster is provisioned.
     pub(super) claim: Option<Claim>,
-    /// The SimulatedCloud of the cluster, as the cloud has it once it was told.
+    /// The SimulatedCloud of the cluster, as the cloud has it.
     pub(super) cloud: Option<Arc<SimulatedCloud>>,
     /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
@@ -58,7 +57,7 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let wanted = if waits { object.wanted() } else { Vec::new() };
     let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
     let observed = context.cloud.observe_cluster(&id);
-    let cloud = catalogs::current(context, &namespace, cloud_name(object));
+    let cloud = context.clouds.in_force(&namespace, cloud_name(object));
     Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
 }
 

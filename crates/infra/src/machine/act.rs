@@ -23,7 +23,6 @@ use super::acted::{Acted, Applied};
 use super::plan::{Decision, Waiting};
 use super::validate::has_begun;
 use super::{Error, bootstrap, hook, software};
-use crate::catalogs;
 use crate::claims::{self, Claim, Made};
 use crate::context::Context;
 use crate::finalizer::Removal;
@@ -170,8 +169,6 @@ async fn provide(
     }
     claims::own_again(object, &spec.id.cluster.name, context).await.map_err(Error::Claims)?;
     let (id, role) = (spec.id.clone(), spec.role);
-    // A machine may be of another cloud than its cluster, when the cluster has moved.
-    catalogs::tell(context, &id.cluster.namespace, &spec.catalog);
     let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
     let observed = made.and_then(|()| context.cloud.describe_machine(&id));
     let mut written = None;
@@ -321,8 +318,6 @@ fn restore_deleting(
     context: &Context,
     spec: MachineSpec,
 ) -> Result<(), MachineError> {
-    // The cloud has to know how long a deletion takes there.
-    catalogs::tell(context, &spec.id.cluster.namespace, &spec.catalog);
     let since = object.deletion().map(|deletion| deletion.time.0);
     context.cloud.restore_deleting(spec, since)
 }

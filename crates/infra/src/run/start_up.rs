@@ -1,4 +1,5 @@
-//! What the cloud has to know before the first object of a kind is reconciled.
+//! What the cloud has to know before the first object of a kind is reconciled. Of SimulatedClouds it is told by
+//! [`Clouds`](crate::clouds::Clouds), which the controllers wait for.
 
 use std::sync::{Arc, Once};
 
@@ -6,7 +7,7 @@ use kube::runtime::reflector::Store;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 
 use crate::context::Context;
-use crate::{catalogs, fault, reserve};
+use crate::{fault, reserve};
 
 /// A step of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +18,15 @@ pub(super) enum Step {
     Machines,
     /// All Faults are in the cloud: nothing is created past them.
     Faults,
-    /// All catalogs are in the cloud: no new machine gets the room of a leaked instance.
-    Catalogs,
 }
 
 /// The order of the steps. Each is taken once, when the first object is reconciled that needs it.
-const ORDER: [Step; 4] = [Step::Endpoints, Step::Machines, Step::Faults, Step::Catalogs];
+const ORDER: [Step; 3] = [Step::Endpoints, Step::Machines, Step::Faults];
 
 /// What clusters need.
-pub(super) const CLUSTERS: &[Step] = &[Step::Endpoints, Step::Faults, Step::Catalogs];
+pub(super) const CLUSTERS: &[Step] = &[Step::Endpoints, Step::Faults];
 /// What machines need.
-pub(super) const MACHINES: &[Step] = &[Step::Machines, Step::Faults, Step::Catalogs];
+pub(super) const MACHINES: &[Step] = &[Step::Machines, Step::Faults];
 /// What SimulatedClouds need: until then a cloud counts too little.
 pub(super) const CLOUDS: &[Step] = &[Step::Endpoints, Step::Machines];
 /// What the other kinds need.
@@ -40,7 +39,7 @@ pub(super) struct StartUp {
     machines: Store<InMemoryMachine>,
     /// Whether other managers may have clusters, too.
     filtered: bool,
-    taken: [(Step, Once); 4],
+    taken: [(Step, Once); 3],
 }
 
 impl StartUp {
@@ -66,7 +65,6 @@ impl StartUp {
             Step::Endpoints => reserve::endpoints(context, clusters, *filtered),
             Step::Machines => reserve::machines(context, machines),
             Step::Faults => fault::put_all(context),
-            Step::Catalogs => catalogs::tell_all(context),
         }
     }
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _, future, stream};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt as _};
+use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_cloud::{Changed, ClusterId};
 use nephele_kit::{Runner, owner_of_kind};
 
-use crate::catalogs::SeenClouds;
 use crate::claims::{Claimant, claimant};
+use crate::clouds;
 use crate::context::{
     Context, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
@@ -39,17 +40,18 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
         })
     });
     let of_cloud = runner.store();
-    let (seen, clouds) = (SeenClouds::default(), context.clouds.clone());
+    let in_cloud = context.clouds.changes().flat_map(move |changed| {
+        let objects = of_cloud.state();
+        let lies_in = |object: &&Arc<InMemoryCluster>| {
+            changed.may_be(object.metadata.namespace.as_deref(), cloud_name(object))
+        };
+        let objects = objects.iter().filter(lies_in).map(|object| ObjectRef::from_obj(&**object));
+        stream::iter(objects.collect::<Vec<_>>())
+    });
     runner
         .watches(&context.clusters, infrastructure_of_cluster)
-        .watches(&context.clouds, move |cloud| {
-            let (namespace, name) = (cloud.namespace(), cloud.name_any());
-            let lies_in =
-                |object: &InMemoryCluster| object.namespace() == namespace && cloud_name(object) == name;
-            let objects = if seen.is_news(&clouds, cloud) { of_cloud.state() } else { Vec::new() };
-            let objects = objects.iter().filter(|object| lies_in(object));
-            objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
-        })
+        .reads(context.clouds.cache())
+        .reconcile_on(in_cloud)
         .watches(&context.secrets, move |secret| {
             let named = AuthoritySecret::is_named_so(&secret.name_any());
             labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
@@ -66,7 +68,8 @@ fn claimants<K: Claimant + 'static>(
     context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
-/// Reconciles a SimulatedCloud when something in its namespace takes up or gives back room, or waits for it.
+/// Reconciles a SimulatedCloud once the cloud has it, and when something in its namespace takes up or gives back room, or waits
+/// for it.
 pub(super) fn clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner<SimulatedCloud> {
     let store = runner.store();
     let changed = context.cloud.changes().flat_map(move |changed| {
@@ -78,7 +81,19 @@ pub(super) fn clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> 
             Changed::Everything => all(&store),
         })
     });
-    runner.reads(&context.clusters).reads(&context.machines).reconcile_on(changed)
+    let store = runner.store();
+    let told = context.clouds.changes().flat_map(move |changed| {
+        stream::iter(match changed {
+            clouds::Change::This((namespace, name)) => vec![ObjectRef::new(&name).within(&namespace)],
+            clouds::Change::Any => all(&store),
+        })
+    });
+    runner
+        .reads(&context.clusters)
+        .reads(&context.machines)
+        .reads(context.clouds.cache())
+        .reconcile_on(changed)
+        .reconcile_on(told)
 }
 
 /// Reconciles a Fault when it has hit something, when it may have spared a new machine, and when its time is over.
@@ -114,7 +129,7 @@ pub(super) fn machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) 
             of_cluster.cluster(&ClusterId { namespace, name: cluster.name_any() })
         })
         .reads(context.faults.cache())
-        .reads(&context.clouds)
+        .reads(context.clouds.cache())
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
         .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
         .reconcile_on(asking)
@@ -166,7 +181,7 @@ pub(super) fn machine_pools(
 }
 
 /// Reconciles a template when its Cluster or the SimulatedCloud of its Cluster changes. A template without a Cluster is
-/// reconciled when a SimulatedCloud of its namespace changes.
+/// reconciled when the default SimulatedCloud of its namespace changes.
 pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) -> Runner<K> {
     let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
         let objects = store.state();
@@ -182,19 +197,21 @@ pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) 
             Changed::Everything => all(&store),
         })
     });
-    let (seen, clouds) = (SeenClouds::default(), context.clouds.clone());
+    let without_cluster = context.clouds.changes().flat_map(move |changed| {
+        let objects = of_clouds.state();
+        let objects = objects.iter().filter(|object| {
+            changed.may_be(object.meta().namespace.as_deref(), DEFAULT_NAME)
+                && cluster_of(object.meta()).is_none()
+        });
+        stream::iter(objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>())
+    });
     runner
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
             of_cluster(&of_clusters, &ClusterId { namespace, name: cluster.name_any() })
         })
-        .watches(&context.clouds, move |cloud: &SimulatedCloud| {
-            let objects = if seen.is_news(&clouds, cloud) { of_clouds.state() } else { Vec::new() };
-            let objects = objects.iter().filter(|object| {
-                object.namespace() == cloud.namespace() && cluster_of(object.meta()).is_none()
-            });
-            objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>()
-        })
+        .reads(context.clouds.cache())
+        .reconcile_on(without_cluster)
         .reconcile_on(woken)
 }
 

@@ -1,5 +1,5 @@
-//! `SimulatedCloud`: sends its catalog to the cloud, and reports whether it is valid and how many zones it has. It has
-//! no finalizer: `catalogs::forget` removes the catalog of one that is gone.
+//! `SimulatedCloud`: reports whether it is valid, how many zones it has, and what the cloud says about it. It has no
+//! finalizer: [`Clouds`](crate::clouds::Clouds) sends it to the cloud, and deletes there what is gone.
 
 pub(crate) mod api_limits;
 pub(crate) mod clock;
@@ -21,24 +21,26 @@ use nephele_cloud::{
 use nephele_kit::{Outcome, paused, unreadable};
 use tracing::warn;
 
-use crate::catalogs;
 use crate::context::Context;
 use crate::leaked::{self, load_balancers};
 use crate::report::{self, Report, StatusError};
 
-/// Sends the catalog to the cloud and reports the status of the SimulatedCloud.
+/// Reports the status of the SimulatedCloud, once the cloud has what its spec asks for.
 pub(crate) async fn reconcile(
     object: Arc<SimulatedCloud>,
     context: Arc<Context>,
 ) -> Result<Outcome, StatusError> {
-    let in_force = catalogs::tell(&context, &object.namespace().unwrap_or_default(), &object.name_any());
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
     if is_being_restored(&object.metadata) {
         return Ok(Outcome::WaitingOn("restored"));
     }
+    if !context.clouds.has_seen(&object) {
+        return Ok(Outcome::WaitingOn("cloud"));
+    }
     if let Some(message) = paused(&*object, None) {
+        let in_force = context.clouds.in_force(&object.namespace().unwrap_or_default(), &object.name_any());
         let mut reported = SimulatedCloud::clone(&object);
         let mut status = report::resting(&*object, &message, context.now());
         status.paused_spec = in_force.map(|object| object.spec.clone());
@@ -62,12 +64,12 @@ pub(crate) async fn reconcile(
     };
     let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
-        && let Some(wait) = context.catalogs.pace.wait(&id, now)
+        && let Some(wait) = context.clouds.pace().wait(&id, now)
     {
         return Ok(Outcome::After(wait));
     }
     if object.status.as_ref() != Some(&status) {
-        context.catalogs.pace.note(id, now);
+        context.clouds.pace().note(id, now);
     }
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status.clone());

@@ -14,7 +14,6 @@ use nephele_cloud::Model;
 use nephele_kit::{Kind, Outcome, paused, unreadable};
 use serde::Serialize;
 
-use crate::catalogs;
 use crate::context::{Context, cluster_of};
 use crate::offer::{Location, Offer};
 use crate::outlook::{CapacityAndNodeInfo, Outlook};
@@ -68,7 +67,7 @@ pub(crate) async fn reconcile<K: Template>(
 /// The offer to clusters of a namespace that name no SimulatedCloud.
 fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
     let namespace = object.namespace().unwrap_or_default();
-    let found = catalogs::tell(context, &namespace, DEFAULT_NAME);
+    let found = context.clouds.in_force(&namespace, DEFAULT_NAME);
     Offer { location: found.map_or(Location::BuiltIn, Location::Cloud), ..Offer::default() }
 }
 
