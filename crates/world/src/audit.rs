@@ -105,8 +105,8 @@ pub(crate) struct Auditor {
     leaked_ports: Option<BTreeSet<u16>>,
     /// The namespaces in which users set clocks, also back: there Scenarios do not count on.
     set_clocks: BTreeSet<String>,
-    /// The namespaces whose clock stood still: what happens then has the time at which it stopped.
-    stopped_clocks: BTreeSet<String>,
+    /// The namespaces whose clock stood still or was slow: the time of their clouds may be behind that of objects.
+    slow_clocks: BTreeSet<String>,
 }
 
 /// The values of a Node that do not change while its machine exists.
@@ -217,7 +217,7 @@ impl Auditor {
     /// with nothing.
     fn inherited(&self, seen: &Seen) -> Result<(), String> {
         let is_told = |metadata: &ObjectMeta| {
-            metadata.namespace.as_ref().is_some_and(|namespace| !self.stopped_clocks.contains(namespace))
+            metadata.namespace.as_ref().is_some_and(|namespace| !self.slow_clocks.contains(namespace))
         };
         for cloud in seen.clouds.iter().filter(|cloud| is_told(&cloud.metadata)) {
             let status = cloud.status.clone().unwrap_or_default();
@@ -359,9 +359,9 @@ impl Auditor {
         self.set_clocks.insert(namespace.to_owned());
     }
 
-    /// From now on the clocks of this namespace may stand still for a while.
-    pub(crate) fn stop_clock(&mut self, namespace: &str) {
-        self.stopped_clocks.insert(namespace.to_owned());
+    /// From now on the clocks of this namespace may fall behind.
+    pub(crate) fn slow_clock(&mut self, namespace: &str) {
+        self.slow_clocks.insert(namespace.to_owned());
     }
 
     /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.

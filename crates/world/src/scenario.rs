@@ -12,8 +12,11 @@ use crate::fault::{self, EFFECTS, OF_ADDRESSES};
 /// The number of cluster names in a world. It is small, so that names are reused.
 pub const CLUSTERS: u8 = 4;
 
+/// The rate at which the time of a cloud falls behind.
+pub(crate) const SLOW_CLOCK_RATE: &str = "0.1";
+
 /// The rates of clocks of clouds.
-pub const CLOCK_RATES: [&str; 5] = ["0.1", "1", "3.7", "10", "1000"];
+pub const CLOCK_RATES: [&str; 5] = [SLOW_CLOCK_RATE, "1", "3.7", "10", "1000"];
 
 /// A world, before it is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ use crate::hub::Hub;
 use crate::moves;
 use crate::prepared::key_pairs;
 use crate::process::{EVEN, ODD, Process, Settings, holder};
-use crate::scenario::{CLOCK_RATES, CLUSTERS, Scenario, Scope, Step};
+use crate::scenario::{CLOCK_RATES, CLUSTERS, SLOW_CLOCK_RATE, Scenario, Scope, Step};
 use crate::script;
 use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
 use crate::sight::Sight;
@@ -303,10 +303,10 @@ impl<'a> World<'a> {
                 let namespace = key(cluster).0;
                 self.auditor.hold(&namespace);
                 self.auditor.set_clock(&namespace);
-                if paused {
-                    self.auditor.stop_clock(&namespace);
-                }
                 let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
+                if paused || rate == SLOW_CLOCK_RATE {
+                    self.auditor.slow_clock(&namespace);
+                }
                 let ahead = format!("{ahead}s");
                 let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
                 let latency =
