@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::sync::Arc;
 
-use nephele_engine::{
-    CallerFindings, Effect, Engine, FaultState, Findings, Leaked, ResourceId, ResourceKind,
-};
-use nephele_model::{FaultPhase, SimTime};
+use nephele_engine::{CallerFindings, Effect, Engine, FaultState, Findings, Leaked};
+use nephele_model::{FaultPhase, ResourceId, ResourceKind, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_engine::{Affliction, Notice, ResourceKind};
-use nephele_model::{Market, SimTime, Stage, Symptom};
+use nephele_engine::{Affliction, Notice};
+use nephele_model::{Market, ResourceKind, SimTime, Stage, Symptom};
 
 /// What the engine has to know of a symptom.
 #[must_use]

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use nephele_model::SimTime;
+use nephele_model::{MachineId, SimTime};
 use sha2::{Digest as _, Sha256};
 
 use crate::cidr;
-use crate::identity::{MachineAddress, MachineId};
+use crate::identity::MachineAddress;
 use crate::spec::Allocation;
 
 /// The allocations of the machines of one cluster by name: machines that exist, and machines that are expected back.
@@ -214,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::identity::ClusterId;
+    use nephele_model::ClusterId;
 
     fn id(name: &str) -> MachineId {
         let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };

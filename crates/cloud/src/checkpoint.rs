@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use jiff::Timestamp;
 use nephele_apiserver::{Key, RestoreError, Store, StoreOptions};
+use nephele_model::ClusterId;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +19,6 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::cloud::Cloud;
-use crate::identity::ClusterId;
 use crate::spec::ClusterSpec;
 
 /// The objects of a cluster.

@@ -12,12 +12,14 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, CloudError, Config, Cursor, Endpoint, Engine, Entry, Event, EventKind, Footprint, Former,
-    Hardware, Latency, Model, Operation, Outcome, Quotas, Record, Request, ResourceId, ResourceKind,
-    ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
+    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Latency, Model,
+    Operation, Outcome, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
+    UpdateState,
 };
 use nephele_listen::explained;
-use nephele_model::{Odds, Role, SimTime, Stage};
+use nephele_model::{
+    CloudError, ClusterId, Endpoint, FaultId, MachineId, Odds, ResourceId, ResourceKind, Role, SimTime, Stage,
+};
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -37,7 +39,6 @@ use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
 use crate::front::parse_version;
-use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
 use crate::leak::leaked_ports;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::sync::Arc;
 
-use nephele_engine::{ClockSetting, Engine, Quota, ResourceId, Room, RoomUsage};
-use nephele_model::SimTime;
+use nephele_engine::{ClockSetting, Engine, RoomUsage};
+use nephele_model::{Quota, ResourceId, Room, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGaugeVec, Opts};
@@ -204,9 +204,9 @@ fn name(id: &ResourceId) -> CloudName {
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        CallerFindings, Catalog, Config, Limits, Operation, Rate, Request, ResourceKind, ResourceSpec, Seed,
-        Stock,
+        CallerFindings, Catalog, Config, Limits, Operation, Rate, Request, ResourceSpec, Seed, Stock,
     };
+    use nephele_model::ResourceKind;
 
     use super::*;
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, Settings, StoreError};
-use nephele_engine::{Affliction, Endpoint, Hardware, Leaked};
+use nephele_engine::{Affliction, Hardware, Leaked};
 use nephele_etcd::{Alarm, Member, member_id};
-use nephele_model::{ClockSkew, EtcdAlarm, LoadBalancerTrouble, Role, SimTime, Stage, Symptom};
+use nephele_model::{ClockSkew, Endpoint, EtcdAlarm, LoadBalancerTrouble, Role, SimTime, Stage, Symptom};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -941,7 +941,7 @@ pub(crate) mod tests {
 
     use nephele_apiserver::Authentication;
     use nephele_engine::{Config, Seed};
-    use nephele_model::{Flap, Role, SimTime};
+    use nephele_model::{ClusterId, Flap, MachineId, Role, SimTime};
     use prometheus::Registry;
     use tokio_util::task::TaskTracker;
 
@@ -949,7 +949,7 @@ pub(crate) mod tests {
     use crate::clock::{CloudClock, WallClock};
     use crate::driver::Driver;
     use crate::front::parse_version;
-    use crate::identity::{ClusterId, MachineAddress, MachineId};
+    use crate::identity::MachineAddress;
     use crate::kept::Keeper;
     use crate::metrics::Metrics;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nephele_engine::{Cost, ResourceId, Spent};
+use nephele_engine::{Cost, Spent};
+use nephele_model::ResourceId;
 
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;

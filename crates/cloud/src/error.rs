@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_apiserver::RestoreError;
-use nephele_engine::{CloudError, ErrorClass};
+use nephele_model::{CloudError, ClusterId, ErrorClass, MachineId};
 use nephele_pki::IssueError;
 use nephele_state::{OpenError, ReadError};
 use thiserror::Error;
-
-use crate::identity::{ClusterId, MachineId};
 
 /// Why the cloud cannot start.
 #[derive(Debug, Error)]

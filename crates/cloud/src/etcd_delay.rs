@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nephele_engine::Seed;
 use nephele_etcd::CallDelay;
+use nephele_model::ClusterId;
 use parking_lot::Mutex;
 
-use crate::identity::ClusterId;
 use crate::served::Served;
 
 /// How late calls are answered because of one fault.

@@ -1,14 +1,13 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Effect, Engine, Fault, FaultState, NoticeEnd, Request, ResourceId};
-use nephele_model::{FaultPhase, FaultRecord, SimTime, Verb};
+use nephele_engine::{Effect, Engine, Fault, FaultState, NoticeEnd, Request};
+use nephele_model::{ClusterId, FaultId, FaultPhase, FaultRecord, MachineId, ResourceId, SimTime, Verb};
 
 use crate::affliction;
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
-use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 
 /// What a fault has done.

@@ -1,6 +1,7 @@
 //! What is found about the callers of a catalog.
 
-use nephele_engine::{CallerFindings, ResourceId};
+use nephele_engine::CallerFindings;
+use nephele_model::ResourceId;
 
 use crate::cloud::Cloud;
 

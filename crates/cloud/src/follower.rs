@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nephele_engine::{
-    Cursor, Engine, Entry, Event, EventKind, GroupId, Leaked, Outcome, Record, Request, Resource, ResourceId,
-    ResourceKind, StageState, UpdateState,
+    Cursor, Engine, Entry, Event, EventKind, Leaked, Outcome, Record, Request, Resource, StageState,
+    UpdateState,
 };
-use nephele_model::{Role, SimTime, Stage, StageName};
+use nephele_model::{
+    ClusterId, GroupId, MachineId, ResourceId, ResourceKind, Role, SimTime, Stage, StageName,
+};
 
 use crate::affliction::symptoms;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::identity::{ClusterId, MachineId};
 use crate::observation::Changed;
 
 /// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
@@ -287,8 +288,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use nephele_apiserver::GroupResource;
-    use nephele_engine::{Journal, Latency, Operation, ResourceId, ResourceSpec, StageSpec};
-    use nephele_model::Odds;
+    use nephele_engine::{Journal, Latency, Operation, ResourceSpec, StageSpec};
+    use nephele_model::{Odds, ResourceId};
     use proptest::prelude::*;
 
     use super::*;

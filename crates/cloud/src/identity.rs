@@ -1,57 +1,8 @@
-//! Names of clusters, machines and faults.
+//! Names and addresses of machines.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use nephele_engine::{GroupId, ResourceId, ResourceKind};
 use sha2::{Digest as _, Sha256};
-
-/// A cluster, by the namespace and name of its Cluster object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterId {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl ClusterId {
-    /// The engine's name for the group of its resources.
-    pub(crate) fn group(&self) -> GroupId {
-        GroupId { account: self.namespace.clone(), name: self.name.clone() }
-    }
-
-    /// The engine's name for the load balancer in front of its API servers.
-    pub(crate) fn load_balancer(&self) -> ResourceId {
-        ResourceId {
-            account: self.namespace.clone(),
-            group: self.name.clone(),
-            kind: ResourceKind::LoadBalancer,
-            name: "control-plane".to_owned(),
-        }
-    }
-
-    /// The cluster of a load balancer. None if the resource is not a load balancer.
-    pub(crate) fn of_load_balancer(id: &ResourceId) -> Option<Self> {
-        let cluster = Self { namespace: id.account.clone(), name: id.group.clone() };
-        (id.kind == ResourceKind::LoadBalancer).then_some(cluster)
-    }
-}
-
-impl fmt::Display for ClusterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// A machine of a cluster. Its Node has the same name, and a fault may let it have a second one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MachineId {
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// The name.
-    pub name: String,
-}
 
 /// The name of the Node of a control plane machine with this name. A longer name is shortened, as the names of hosts are:
 /// clients of its etcd member ask TLS for `etcd-<node>`, and TLS knows only labels of at most 63 characters (RFC 1035, section
@@ -66,63 +17,6 @@ pub(crate) fn control_plane_node(machine: &str) -> Cow<'_, str> {
     let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
     let begin: String = machine.chars().take(NODE_MAX - DIGITS - 1).collect();
     Cow::Owned(format!("{}-{digits}", begin.trim_end_matches(['-', '.'])))
-}
-
-impl MachineId {
-    /// The engine's name for the machine.
-    pub(crate) fn resource(&self) -> ResourceId {
-        ResourceId {
-            account: self.cluster.namespace.clone(),
-            group: self.cluster.name.clone(),
-            kind: ResourceKind::Instance,
-            name: self.name.clone(),
-        }
-    }
-
-    /// The machine of a resource. None if the resource is not an instance.
-    pub(crate) fn of_resource(id: &ResourceId) -> Option<Self> {
-        let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
-        (id.kind == ResourceKind::Instance).then(|| Self { cluster, name: id.name.clone() })
-    }
-
-    /// The provider ID, which links its Node and its Machine.
-    #[must_use]
-    pub fn provider_id(&self) -> String {
-        format!("in-memory://{}", self.name)
-    }
-}
-
-impl fmt::Display for MachineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.cluster, self.name)
-    }
-}
-
-/// A fault, by the namespace and name of its object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FaultId {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl FaultId {
-    /// The engine's name for the fault.
-    pub(crate) fn resource(&self) -> ResourceId {
-        ResourceId::fault(self.namespace.as_str(), self.name.as_str())
-    }
-
-    /// The fault that the engine calls so.
-    pub(crate) fn of_resource(id: &ResourceId) -> Self {
-        Self { namespace: id.account.clone(), name: id.name.clone() }
-    }
-}
-
-impl fmt::Display for FaultId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
 }
 
 /// An address of a machine.

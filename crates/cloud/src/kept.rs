@@ -29,11 +29,12 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{Content, PutBack};
 use crate::error::ClusterError;
-use crate::identity::{ClusterId, MachineId, control_plane_node};
+use crate::identity::control_plane_node;
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::projection;
 use crate::spec::ClusterSpec;
+use nephele_model::{ClusterId, MachineId};
 
 /// An upper bound for the versions that a store assigns between two commits, which a crash may lose. If a commit took a
 /// minute, this would be a thousand changes per second.

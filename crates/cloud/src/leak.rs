@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nephele_engine::{Endpoint, Engine, Footprint, Leaked, Request, ResourceId, ResourceKind};
+use nephele_engine::{Engine, Footprint, Leaked, Request};
+use nephele_model::{ClusterId, Endpoint, FaultId, MachineId, ResourceId, ResourceKind};
 
 use crate::clock::CloudClock;
 use crate::cloud::Cloud;
 use crate::error::CallError;
-use crate::identity::{ClusterId, FaultId, MachineId};
 
 /// A leaked instance.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,13 +63,12 @@ pub use cloud::{Cloud, CloudConfig};
 pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
-pub use identity::{ClusterId, FaultId, MachineAddress, MachineId};
+pub use identity::MachineAddress;
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
-    ApiLimits, CallRate, CallerFindings, Catalog, ClockSetting, CloudError, Effect, Endpoint, ErrorClass,
-    Fault, Findings, Footprint, Hardware, Image, InstanceType, Latencies, Latency, Limits, Matches, Model,
-    Price, Quota, Rate, ResourceId, Room, RoomUsage, Seed, Spent, Stock,
+    ApiLimits, CallerFindings, Catalog, ClockSetting, Effect, Fault, Findings, Footprint, Hardware, Image,
+    InstanceType, Latencies, Latency, Limits, Matches, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

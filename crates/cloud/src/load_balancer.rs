@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use nephele_engine::{CloudError, Endpoint, Engine, Former, Request, ResourceSpec};
-use nephele_model::Stage;
+use nephele_engine::{Engine, Former, Request, ResourceSpec};
+use nephele_model::{CloudError, ClusterId, Endpoint, MachineId, Stage};
 
 use crate::backend::backend;
 use crate::cloud::Cloud;
 use crate::error::{CallError, MachineError};
-use crate::identity::{ClusterId, MachineId};
 use crate::observation::{Deletion, LoadBalancer};
 use crate::spec::ClusterSpec;
 use nephele_model::Caller;

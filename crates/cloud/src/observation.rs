@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nephele_engine::{Endpoint, Hardware};
-use nephele_model::{Stage, Symptom};
+use nephele_engine::Hardware;
+use nephele_model::{ClusterId, Endpoint, FaultId, MachineId, Stage, Symptom};
 
 use crate::backend::Backend;
-use crate::identity::{ClusterId, FaultId, MachineId};
 use crate::spec::{Allocation, Software};
 use crate::user_data::Kubeadm;
 

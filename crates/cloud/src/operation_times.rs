@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_engine::{
-    Engine, Entry, Event, EventKind, Operation, Outcome, Record, Request, ResourceId, ResourceKind,
-};
-use nephele_model::{SimTime, Stage, Verb};
+use nephele_engine::{Engine, Entry, Event, EventKind, Operation, Outcome, Record, Request};
+use nephele_model::{ResourceId, ResourceKind, SimTime, Stage, Verb};
 
 /// How long an operation took, or how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,10 +101,9 @@ mod tests {
         CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, Latencies, Latency, Matches, Rate,
         ResourceSpec, Seed, StageSpec,
     };
-    use nephele_model::{Budget, FaultRecord, Odds};
+    use nephele_model::{Budget, ClusterId, FaultRecord, MachineId, Odds};
 
     use super::*;
-    use crate::identity::{ClusterId, MachineId};
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

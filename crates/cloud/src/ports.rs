@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::identity::ClusterId;
+use nephele_model::ClusterId;
 
 /// Whether another port may be free where this one cannot be opened: another process has it, or it is one of those that
 /// only some users may open. Open files, for example, would fail with each port.

@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{CallerFindings, DrawKey, Endpoint, Hardware};
-use nephele_model::{Market, Role, Stage};
+use nephele_engine::{CallerFindings, Hardware};
+use nephele_model::{ClusterId, DrawKey, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::Authority;
 
 use crate::cidr;
 use crate::clock::ClockObservation;
 use crate::cost::CostObservation;
-use crate::identity::{ClusterId, MachineAddress, MachineId, control_plane_node};
+use crate::identity::{MachineAddress, control_plane_node};
 use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::user_data::{Kubeadm, KubeadmCluster};
 use nephele_model::Caller;

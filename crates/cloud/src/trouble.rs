@@ -12,10 +12,8 @@ use futures::future::{Either, select};
 use http::{HeaderValue, Response, StatusCode, header};
 use nephele_apiserver::{RequestInfo, Store};
 use nephele_engine::Seed;
-use nephele_model::{ApiServerTrouble, ApiServerTroubleKind};
+use nephele_model::{ApiServerTrouble, ApiServerTroubleKind, ClusterId};
 use serde_json::json;
-
-use crate::identity::ClusterId;
 
 /// The troubles of a cluster, by the name of the fault.
 pub(crate) type Troubles = BTreeMap<String, Arc<Trouble>>;

@@ -1,6 +1,7 @@
 //! How much of the limits of a catalog is used.
 
-use nephele_engine::{Quota, ResourceId, Room, RoomUsage};
+use nephele_engine::RoomUsage;
+use nephele_model::{Quota, ResourceId, Room};
 
 use crate::cloud::Cloud;
 

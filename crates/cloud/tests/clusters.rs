@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{
-    Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, Deletion, Endpoint,
-    ErrorClass, FormerCluster, LoadBalancer, MachineId,
+    Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterSpec, Deletion, FormerCluster, LoadBalancer,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
-use nephele_model::Role;
+use nephele_model::{ClusterId, Endpoint, ErrorClass, MachineId, Role};
 use prometheus::Registry;
 use serde_json::json;
 use tokio_stream::StreamExt as _;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Authorities, ClusterId, Effect, Endpoint, Fault, FaultHistory, MachineId, MachineSpec, Matches,
-    affliction_of,
+    Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, Matches, affliction_of,
 };
-use nephele_model::{Budget, EarlyExpiry, LoadBalancerTrouble, Role, Stage, Symptom};
+use nephele_model::{
+    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Role, Stage, Symptom,
+};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};

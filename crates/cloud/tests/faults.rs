@@ -5,13 +5,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, FaultId, Findings,
-    FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineId, MachineSpec, Matches,
-    affliction_of,
+    Affected, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, Findings,
+    FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, Matches, affliction_of,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, OtherName, Role,
-    Stage, Symptom, Verb,
+    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId, MachineId,
+    OtherName, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 

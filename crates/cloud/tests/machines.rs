@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Changed, Cloud, Deletion, ErrorClass, FormerCatalog, FormerMachine, Hardware, MachineError,
-    MachineId, MachineSpec, StageObservation, StartUp,
+    Allocation, Changed, Cloud, Deletion, FormerCatalog, FormerMachine, Hardware, MachineError, MachineSpec,
+    StageObservation, StartUp,
 };
-use nephele_model::{Market, Role, Stage};
+use nephele_model::{ErrorClass, MachineId, Market, Role, Stage};
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
 
@@ -131,7 +131,7 @@ async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
 }
 
 /// All objects of the cluster, without the versions, which a restart may change.
-async fn everything(endpoint: &nephele_cloud::Endpoint) -> BTreeMap<&'static str, Value> {
+async fn everything(endpoint: &nephele_model::Endpoint) -> BTreeMap<&'static str, Value> {
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(endpoint, &tls).await.unwrap();
     let mut all = BTreeMap::new();
@@ -203,7 +203,7 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
     world.stop().await;
 }
 
-async fn server_certificate(endpoint: &nephele_cloud::Endpoint) -> Vec<u8> {
+async fn server_certificate(endpoint: &nephele_model::Endpoint) -> Vec<u8> {
     let stream = support::connect(endpoint, &client_tls(&ECDSA.cluster, None, &[])).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, CloudConfig, ClusterError, ClusterId, ClusterSpec, InProcess, MachineId, MachineSpec,
-    Network,
+    Changed, Cloud, CloudConfig, ClusterError, ClusterSpec, InProcess, MachineSpec, Network,
 };
-use nephele_model::{ClockSkew, Role, Symptom};
+use nephele_model::{ClockSkew, ClusterId, MachineId, Role, Symptom};
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Port-forwards to the control plane's pods, end to end.
 
-use nephele_cloud::{Authorities, Endpoint, MachineId};
-use nephele_model::Role;
+use nephele_cloud::Authorities;
+use nephele_model::{Endpoint, MachineId, Role};
 use rustls::pki_types::ServerName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use divan::Bencher;
 use nephele_engine::{
-    Affliction, Config, Effect, Engine, Fault, Matches, Operation, Request, ResourceId, ResourceKind,
-    ResourceSpec, Seed,
+    Affliction, Config, Effect, Engine, Fault, Matches, Operation, Request, ResourceSpec, Seed,
 };
-use nephele_model::{Budget, FailureReason, FaultRecord, Requirement, Selector, SimTime, Symptom, Verb};
+use nephele_model::{
+    Budget, FailureReason, FaultRecord, Requirement, ResourceId, ResourceKind, Selector, SimTime, Symptom,
+    Verb,
+};
 
 const INSTANCES: usize = 10_000;
 const FAULTS: usize = 1_000;

@@ -12,13 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Hardware;
 use crate::engine::{Engine, reschedule};
-use crate::identity::{ResourceId, ResourceKind};
-use crate::operation::{CloudError, Event, Outcome};
+use crate::operation::{Event, Outcome};
 use crate::resource::{Resource, ResourceSpec, UpdateSpec};
 use crate::setting::Settings;
 use crate::usage::Footprint;

@@ -16,17 +16,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{Decided, FaultRecord, Market, SimTime, StageName, Symptom};
+use nephele_model::{
+    Decided, FaultRecord, GroupId, Market, ResourceId, ResourceKind, SimTime, StageName, Symptom, count_step,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CloudTime;
 use crate::engine::{Engine, load_balancer_of, reschedule};
 use crate::fault::{FaultState, Matches, Subject};
-use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::{Due, Progress, Resource, ResourceSpec, StageState};
 use crate::setting::{Setting, Settings};
-use crate::steps::count_step;
 
 /// How many names of instances are looked up in each group. Where a fault has more, it costs less to look at all.
 const NAMES_MAX: usize = 10;

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{CallRate, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
-
-use crate::identity::ResourceId;
 
 /// What the interface of a catalog does to its callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,28 +20,6 @@ pub struct ApiLimits {
 impl ApiLimits {
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// How often operations may be called, in the engine's time: the rate of a real cloud does not grow when its machines
-/// are fast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallRate {
-    /// How many operations in a second, on average. 0 counts as 1.
-    pub per_second: u32,
-    /// How many operations at once, after a time without any. 0 counts as 1.
-    pub burst: u32,
-}
-
-impl CallRate {
-    /// The time that one operation takes up, in microseconds.
-    fn interval(self) -> u64 {
-        1_000_000 / u64::from(self.per_second.clamp(1, 1_000_000))
-    }
-
-    /// How far operations may be ahead of the rate, in microseconds.
-    fn tolerance(self) -> u64 {
-        self.interval().saturating_mul(u64::from(self.burst.max(1)) - 1)
     }
 }
 

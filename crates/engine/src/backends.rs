@@ -5,11 +5,10 @@
 //! service follows from the registered backends and the stages of the instances, so the engine does not store it a
 //! second time. The journal records each change.
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 
 use crate::engine::Engine;
-use crate::identity::{ResourceId, ResourceKind};
-use crate::operation::{CloudError, Event, EventKind, Outcome};
+use crate::operation::{Event, EventKind, Outcome};
 use crate::resource::Resource;
 
 impl Engine {

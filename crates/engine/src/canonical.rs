@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{ResourceId, SimTime};
 use sha2::{Digest as _, Sha256};
-
-use crate::identity::ResourceId;
 
 /// A hash of a sequence of values. Each value is written so that no two sequences give the same bytes: text with its
 /// length, numbers in a fixed width, options and lists with a count.

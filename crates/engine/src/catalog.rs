@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::StageName;
+use nephele_model::{CloudError, Quota, ResourceId, Room, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::api_limits::ApiLimits;
 use crate::clock::ClockSetting;
-use crate::identity::ResourceId;
 use crate::latency::Latency;
-use crate::operation::CloudError;
-use crate::room::{Quota, Room};
 use crate::seed::Seed;
 
 /// A catalog: which instance types and images there are, and how much may be made of it. An account may have several;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::StageName;
+use nephele_model::{ResourceKind, StageName};
 
-use crate::identity::ResourceKind;
 use crate::operation::{Event, EventKind};
 use crate::resource::{Resource, StageState};
 

@@ -1,11 +1,11 @@
 //! The checks that run before an operation changes anything.
 
 use crate::catalog::{Hardware, Model};
-use crate::identity::{ResourceId, ResourceKind};
-use crate::operation::{CloudError, Operation, Outcome, Request};
+use crate::operation::{Operation, Outcome, Request};
 use crate::resource::ResourceSpec;
-use crate::room::{Lines, Room};
+use crate::room::Lines;
 use crate::usage::{Catalogs, Footprint, Usage};
+use nephele_model::{CloudError, ResourceId, ResourceKind, Room};
 
 /// The input of the checks.
 pub(crate) struct Checked<'a> {

@@ -11,13 +11,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{ResourceId, ResourceKind, SimTime, count_step};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, reschedule};
-use crate::identity::{ResourceId, ResourceKind};
 use crate::resource::Resource;
-use crate::steps::count_step;
 
 /// An instant in the time of a cloud: microseconds, which is a thousandth of the engine's unit, because the clock of a
 /// cloud may be slow. It equals the engine's time until the clock is changed for the first time.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use nephele_model::ResourceKind;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::identity::ResourceKind;
 
 /// The configuration of a cloud, the same for every account. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

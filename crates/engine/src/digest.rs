@@ -1,12 +1,11 @@
 //! The fingerprint of a cloud's state.
 
-use nephele_model::SimTime;
+use nephele_model::{DrawKey, Endpoint, SimTime};
 
 use crate::affliction::Affliction;
 use crate::canonical::Canonical;
 use crate::catalog::Hardware;
 use crate::clock::CloudTime;
-use crate::identity::{DrawKey, Endpoint};
 use crate::latency::Latency;
 use crate::leak::Leaked;
 use crate::resource::{

@@ -12,9 +12,9 @@
 
 use crate::checks::{Checked, check};
 use crate::engine::Engine;
-use crate::identity::ResourceId;
 use crate::operation::{Event, Operation, Outcome, Request};
 use crate::resource::ResourceSpec;
+use nephele_model::ResourceId;
 
 impl Engine {
     /// Whether the creator of a resource that runs does not know that it exists, because the answer to the creation was lost. A

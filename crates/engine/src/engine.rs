@@ -3,7 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_model::{FaultRecord, SimTime, StageName, Verb};
+use nephele_model::{
+    CloudError, FaultRecord, GroupId, ResourceId, ResourceKind, Room, SimTime, StageName, Verb, count_step,
+};
 
 use crate::adoption::Reservation;
 use crate::api_limits::CallCounts;
@@ -17,16 +19,14 @@ use crate::digest::{write_leaked, write_resource};
 use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
 use crate::findings::CallerFindings;
-use crate::identity::{GroupId, ResourceId, ResourceKind};
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
-use crate::operation::{CloudError, Event, EventKind, Operation, Outcome, Request, Took};
+use crate::operation::{Event, EventKind, Operation, Outcome, Request, Took};
 use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
-use crate::room::{Lines, Room};
+use crate::room::Lines;
 use crate::seed::Seed;
 use crate::setting::Settings;
-use crate::steps::count_step;
 use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nephele_model::{
-    Budget, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits, Market, Selector,
-    SimTime, Turn, Verb, Window,
+    Budget, CloudError, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits,
+    Market, ResourceId, ResourceKind, Selector, SimTime, Turn, Verb, Window, count_step,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,11 @@ use crate::affliction::{Affliction, NoticeEnd};
 use crate::as_list;
 use crate::canonical::Canonical;
 use crate::clock::CloudTime;
-use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::{Hidden, HiddenChanges};
 use crate::latency::Latency;
-use crate::operation::{CloudError, Outcome};
+use crate::operation::Outcome;
 use crate::resource::ResourceSpec;
 use crate::seed::{Decision, Seed};
-use crate::steps::count_step;
 
 /// A rule that makes operations of its account fail or wait, or afflicts its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,10 +15,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::{Requirement, Selector, Verb};
+use nephele_model::{Requirement, ResourceKind, Selector, Verb};
 
 use crate::fault::{Fault, Matches, Subject};
-use crate::identity::ResourceKind;
 use crate::resource::ResourceSpec;
 
 /// What a fault is asked about.

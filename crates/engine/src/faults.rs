@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::{Decided, FaultRecord, SimTime, Verb};
+use nephele_model::{Decided, FaultRecord, ResourceId, ResourceKind, SimTime, Verb};
 
 use crate::affliction::NoticeEnd;
 use crate::clock::CloudTime;
 use crate::fault::{Answer, Call, Effect, Fault, FaultState, Subject, Verdict, call_key};
 use crate::fault_index::{Asked, FaultIndex};
-use crate::identity::{ResourceId, ResourceKind};
 use crate::lag::Hidden;
 use crate::seed::Seed;
 

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::iter::Sum;
 
+use nephele_model::ResourceId;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::identity::ResourceId;
 
 /// What a caller did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use nephele_model::SimTime;
+use nephele_model::{GroupId, ResourceId, Room, SimTime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::{GroupId, ResourceId};
 use crate::operation::{Event, Operation, Outcome};
-use crate::room::Room;
 
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -241,8 +239,8 @@ fn followed<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::ResourceKind;
     use crate::operation::EventKind;
+    use nephele_model::ResourceKind;
 
     fn record(group: &str, millis: u64) -> Record {
         let id = ResourceId {

@@ -11,13 +11,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::{SimTime, Verb};
+use nephele_model::{CloudError, HiddenBy, ResourceId, SimTime, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::fault::Lag;
-use crate::identity::ResourceId;
-use crate::operation::{CloudError, HiddenBy, Operation, Outcome};
+use crate::operation::{Operation, Outcome};
 
 /// A change that reads do not show until some time, because of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

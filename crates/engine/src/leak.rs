@@ -14,14 +14,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{Endpoint, GroupId, ResourceId, ResourceKind, SimTime, count_step};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::identity::{Endpoint, GroupId, ResourceId, ResourceKind};
 use crate::operation::{Event, EventKind};
 use crate::resource::Resource;
-use crate::steps::count_step;
 use crate::usage::Footprint;
 
 /// An instance or a load balancer that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that

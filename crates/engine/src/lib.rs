@@ -49,7 +49,6 @@ mod fault;
 mod fault_index;
 mod faults;
 mod findings;
-mod identity;
 mod journal;
 mod lag;
 mod latency;
@@ -63,12 +62,11 @@ mod room;
 mod seed;
 mod setting;
 mod state;
-mod steps;
 mod usage;
 
 pub use adoption::{Former, Loss};
 pub use affliction::{Affliction, Notice, NoticeEnd};
-pub use api_limits::{ApiLimits, CallRate, Calls, NamedCalls};
+pub use api_limits::{ApiLimits, Calls, NamedCalls};
 pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Price, Stock};
 pub use census::Census;
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
@@ -76,19 +74,16 @@ pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use fault::{Effect, Fault, FaultState, Hit, Matches};
 pub use findings::{CallerFindings, Findings, NamedFindings};
-pub use identity::{DrawKey, Endpoint, GroupId, ResourceId, ResourceKind};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::Latency;
 pub use leak::Leaked;
 pub use meter::{Cost, NamedMeter, Spent, Sum};
-pub use operation::{CloudError, ErrorClass, Event, EventKind, HiddenBy, Operation, Outcome, Request, Took};
+pub use operation::{Event, EventKind, Operation, Outcome, Request, Took};
 pub use replay::{Difference, Line, Replay};
 pub use resource::{
     Deletion, Due, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateSpec, UpdateState,
 };
-pub use room::{Quota, Room, Waiter};
+pub use room::Waiter;
 pub use seed::Seed;
 pub use state::{NamedCatalog, Reserved, State, StateError};
-#[cfg(debug_assertions)]
-pub use steps::steps;
 pub use usage::{Footprint, RoomUsage};

@@ -14,13 +14,12 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{Market, SimTime};
+use nephele_model::{Market, ResourceId, ResourceKind, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::clock::CloudTime;
 use crate::engine::Engine;
-use crate::identity::{ResourceId, ResourceKind};
 use crate::usage::{Catalogs, Footprint};
 
 /// The microseconds of an hour.

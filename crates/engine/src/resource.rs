@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nephele_model::{Market, Odds, SimTime, StageName};
+use nephele_model::{
+    CloudError, DrawKey, Endpoint, Market, Odds, ResourceId, ResourceKind, SimTime, StageName,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
 use crate::catalog::{Hardware, Model};
 use crate::clock::CloudTime;
-use crate::identity::{DrawKey, Endpoint, ResourceId, ResourceKind};
 use crate::latency::Latency;
-use crate::operation::{CloudError, Event, EventKind, Took};
+use crate::operation::{Event, EventKind, Took};
 use crate::seed::Decision;
 use crate::setting::{Instant, Setting};
 

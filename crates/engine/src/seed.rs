@@ -1,12 +1,11 @@
 //! The source of all random draws.
 
-use nephele_model::{Odds, StageName, Verb};
+use nephele_model::{Odds, ResourceId, StageName, Verb};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
-use crate::identity::ResourceId;
 use crate::resource::ResourceSpec;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::SimTime;
+use nephele_model::{ResourceId, ResourceKind, SimTime};
 
 use crate::catalog::{Catalog, Latencies};
 use crate::clock::{Clock, Clocks, CloudTime};
 use crate::config::Config;
-use crate::identity::{ResourceId, ResourceKind};
 use crate::latency::Latency;
 use crate::resource::{ResourceSpec, StageSpec};
 use crate::seed::Seed;

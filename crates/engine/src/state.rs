@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_model::{SimTime, StageName};
+use nephele_model::{ResourceId, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -14,7 +14,6 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
 use crate::findings::NamedFindings;
-use crate::identity::ResourceId;
 use crate::leak::Leaked;
 use crate::meter::NamedMeter;
 use crate::resource::Resource;

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::Market;
+use nephele_model::{Market, Quota, ResourceId, ResourceKind, Room};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Hardware};
 use crate::config::Config;
-use crate::identity::{ResourceId, ResourceKind};
 use crate::resource::{Resource, ResourceSpec};
-use crate::room::{Quota, Room};
 
 /// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
 /// exists.

@@ -6,10 +6,13 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register, stage};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    Affliction, CloudError, DrawKey, Effect, Engine, EventKind, Fault, Former, Journal, Latency, Matches,
-    Outcome, Record, Request, ResourceId, ResourceKind, ResourceSpec, StageState,
+    Affliction, Effect, Engine, EventKind, Fault, Former, Journal, Latency, Matches, Outcome, Record,
+    Request, ResourceSpec, StageState,
 };
-use nephele_model::{Budget, EtcdAlarm, FailureReason, FaultRecord, Odds, SimTime, Symptom};
+use nephele_model::{
+    Budget, CloudError, DrawKey, EtcdAlarm, FailureReason, FaultRecord, Odds, ResourceId, ResourceKind,
+    SimTime, Symptom,
+};
 use proptest::prelude::*;
 
 /// Nothing is wrong yet.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
 use nephele_engine::{
-    ApiLimits, CallRate, CallerFindings, Catalog, CloudError, Engine, Entry, Latency, Line, Operation,
-    Outcome, Record, Replay, Request, ResourceId, ResourceSpec,
+    ApiLimits, CallerFindings, Catalog, Engine, Entry, Latency, Line, Operation, Outcome, Record, Replay,
+    Request, ResourceSpec,
 };
-use nephele_model::SimTime;
+use nephele_model::{CallRate, CloudError, ResourceId, SimTime};
 use proptest::prelude::*;
 
 /// Sets the limits of the catalog without a name.

@@ -7,10 +7,10 @@ use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, mach
 use crate::faults::{fault, keep, put};
 use crate::lags::put_catalog;
 use nephele_engine::{
-    CallerFindings, Catalog, CloudError, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked,
-    Limits, Line, Matches, Operation, Outcome, Quota, Replay, Request, ResourceId, ResourceSpec, Room,
+    CallerFindings, Catalog, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line,
+    Matches, Operation, Outcome, Replay, Request, ResourceSpec,
 };
-use nephele_model::{Budget, FailureReason, Odds, SimTime};
+use nephele_model::{Budget, CloudError, FailureReason, Odds, Quota, ResourceId, Room, SimTime};
 use proptest::prelude::*;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -6,13 +6,12 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
 use crate::lags::put_catalog;
 use nephele_engine::{
-    Affliction, CloudError, Config, Cursor, DrawKey, Effect, Engine, Entry, ErrorClass, Fault, Hit, Journal,
-    Latency, Line, Matches, Notice, Outcome, Quotas, Record, Replay, Request, ResourceId, ResourceKind,
-    ResourceSpec,
+    Affliction, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Matches, Notice,
+    Outcome, Quotas, Record, Replay, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, FailureReason, FaultPhase, FaultRecord, Market, Odds, Requirement, Schedule, Selector, SimTime,
-    Symptom, Verb,
+    Budget, CloudError, DrawKey, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Odds,
+    Requirement, ResourceId, ResourceKind, Schedule, Selector, SimTime, Symptom, Verb,
 };
 use proptest::prelude::*;
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::cloud::{at, machine, operation};
 use crate::faults::put;
 use nephele_engine::{
-    Affliction, CallerFindings, Catalog, ClockSetting, Config, DrawKey, Effect, Engine, Fault, Footprint,
-    Former, Latency, Matches, Notice, NoticeEnd, Outcome, Request, ResourceId, ResourceKind, ResourceSpec,
-    Seed, UpdateSpec, steps,
+    Affliction, CallerFindings, Catalog, ClockSetting, Config, Effect, Engine, Fault, Footprint, Former,
+    Latency, Matches, Notice, NoticeEnd, Outcome, Request, ResourceSpec, Seed, UpdateSpec,
 };
 use nephele_model::{
-    Budget, FailureReason, FaultRecord, Market, Requirement, Schedule, Selector, SimTime, Symptom,
+    Budget, DrawKey, FailureReason, FaultRecord, Market, Requirement, ResourceId, ResourceKind, Schedule,
+    Selector, SimTime, Symptom, steps,
 };
 
 /// How many resources there are first. Later there are four times as many.

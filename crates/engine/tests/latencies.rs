@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, stage};
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Engine, EventKind, Latencies, Latency, Request, ResourceId,
-    ResourceSpec, Seed, StageSpec, StageState,
+    CallerFindings, Catalog, Config, Engine, EventKind, Latencies, Latency, Request, ResourceSpec, Seed,
+    StageSpec, StageState,
 };
+use nephele_model::ResourceId;
 use proptest::prelude::*;
 
 fn seconds(seconds: u64) -> Duration {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Effect, Endpoint, Engine, EventKind, Fault, Footprint, Latency, Leaked,
-    Matches, Outcome, Quota, Quotas, Record, Request, ResourceId, ResourceKind, ResourceSpec, Room,
+    CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Matches,
+    Outcome, Quotas, Record, Request, ResourceSpec,
 };
-use nephele_model::{Budget, FaultRecord, SimTime, Verb};
+use nephele_model::{Budget, Endpoint, FaultRecord, Quota, ResourceId, ResourceKind, Room, SimTime, Verb};
 use proptest::prelude::*;
 
 fn leaking() -> Fault {
@@ -157,7 +157,7 @@ fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_
     assert_eq!((known(&engine), balancers(&engine), instances(&engine)), (vec![leaked.clone()], 1, 0));
     assert_eq!(
         engine
-            .leaked_of_group(&nephele_engine::GroupId { account: "default".into(), name: "demo".into() })
+            .leaked_of_group(&nephele_model::GroupId { account: "default".into(), name: "demo".into() })
             .count(),
         0
     );

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
-use nephele_engine::{
-    Affliction, Effect, Engine, Fault, Latency, Matches, Outcome, Request, ResourceId, ResourceKind,
-};
-use nephele_model::{Budget, FailureReason, FaultRecord, Odds, Schedule, Symptom};
+use nephele_engine::{Affliction, Effect, Engine, Fault, Latency, Matches, Outcome, Request};
+use nephele_model::{Budget, FailureReason, FaultRecord, Odds, ResourceId, ResourceKind, Schedule, Symptom};
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {

@@ -8,11 +8,11 @@ use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
 };
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, GroupId,
-    Hardware, InstanceType, Latency, Line, Operation, Outcome, Price, Quotas, Record, Replay, Request,
-    Resource, ResourceId, ResourceKind, ResourceSpec, Seed, StageState, UpdateSpec, Zone,
+    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware,
+    InstanceType, Latency, Line, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource,
+    ResourceSpec, Seed, StageState, UpdateSpec, Zone,
 };
-use nephele_model::{Odds, SimTime, StageName};
+use nephele_model::{GroupId, Odds, ResourceId, ResourceKind, SimTime, StageName};
 use proptest::prelude::*;
 
 fn latency() -> impl Strategy<Value = Latency> {

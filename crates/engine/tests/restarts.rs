@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, ApiLimits, CallRate, CallerFindings, Catalog, ClockRecord, CloudError, Config, DrawKey,
-    Effect, Engine, EventKind, Fault, FaultState, Former, InstanceType, Latency, Loss, Matches, Notice,
-    NoticeEnd, Operation, Outcome, Price, Record, Request, Resource, ResourceId, ResourceKind, ResourceSpec,
-    Seed, UpdateSpec, UpdateState,
+    Affliction, ApiLimits, CallerFindings, Catalog, ClockRecord, Config, Effect, Engine, EventKind, Fault,
+    FaultState, Former, InstanceType, Latency, Loss, Matches, Notice, NoticeEnd, Operation, Outcome, Price,
+    Record, Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
 };
 use nephele_model::{
-    Budget, FailureReason, FaultRecord, Market, Odds, Schedule, SimTime, StageName, Symptom, Verb,
+    Budget, CallRate, CloudError, DrawKey, FailureReason, FaultRecord, Market, Odds, ResourceId,
+    ResourceKind, Schedule, SimTime, StageName, Symptom, Verb,
 };
 use proptest::prelude::*;
 

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
-    CallerFindings, Catalog, CloudError, Engine, ErrorClass, Footprint, Former, InstanceType, Latency,
-    Limits, Line, Outcome, Price, Quota, Record, Replay, Request, ResourceId, ResourceSpec, Room, RoomUsage,
-    Stock,
+    CallerFindings, Catalog, Engine, Footprint, Former, InstanceType, Latency, Limits, Line, Outcome, Price,
+    Record, Replay, Request, ResourceSpec, RoomUsage, Stock,
 };
-use nephele_model::SimTime;
+use nephele_model::{CloudError, ErrorClass, Quota, ResourceId, Room, SimTime};
 use proptest::prelude::*;
 
 /// The instance types, with their processors.

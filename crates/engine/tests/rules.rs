@@ -9,12 +9,13 @@ use crate::cloud::{
     stage,
 };
 use nephele_engine::{
-    CallerFindings, Catalog, CloudError, Config, DrawKey, Endpoint, Engine, Entry, ErrorClass, Event,
-    EventKind, Footprint, Former, Hardware, Image, InstanceType, Latency, Model, Outcome, Price, Quotas,
-    Record, Request, ResourceId, ResourceKind, ResourceSpec, Room, Seed, StageState, StateError, Took,
-    Update, UpdateSpec, UpdateState, Zone,
+    CallerFindings, Catalog, Config, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Image,
+    InstanceType, Latency, Model, Outcome, Price, Quotas, Record, Request, ResourceSpec, Seed, StageState,
+    StateError, Took, Update, UpdateSpec, UpdateState, Zone,
 };
-use nephele_model::{Odds, SimTime};
+use nephele_model::{
+    CloudError, DrawKey, Endpoint, ErrorClass, Odds, ResourceId, ResourceKind, Room, SimTime,
+};
 
 fn fixed(seconds: u64) -> Latency {
     Latency::Fixed(Duration::from_secs(seconds))

@@ -6,10 +6,11 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, DrawKey, Effect, Engine, Fault, Former, Latency, Matches, Outcome, Record, Request,
-    ResourceKind, ResourceSpec,
+    Affliction, Effect, Engine, Fault, Former, Latency, Matches, Outcome, Record, Request, ResourceSpec,
 };
-use nephele_model::{Budget, FailureReason, FaultPhase, Odds, Schedule, SimTime, Symptom};
+use nephele_model::{
+    Budget, DrawKey, FailureReason, FaultPhase, Odds, ResourceKind, Schedule, SimTime, Symptom,
+};
 use proptest::prelude::*;
 
 /// For ten seconds of each minute, five seconds after the begin for the first time.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, reached_stages};
 use nephele_engine::{
     CallerFindings, Catalog, ClockSetting, Engine, Entry, Event, EventKind, Former, Latency, Line, Rate,
-    Record, Replay, Request, ResourceId, ResourceSpec, Took,
+    Record, Replay, Request, ResourceSpec, Took,
 };
-use nephele_model::SimTime;
+use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
 
 const END: SimTime = SimTime::from_millis(100_000_000_000);

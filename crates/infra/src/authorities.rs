@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use kube::ResourceExt as _;
-use nephele_cloud::{Authorities, Authority, AuthorityError, ClusterId};
+use nephele_cloud::{Authorities, Authority, AuthorityError};
+use nephele_model::ClusterId;
 use parking_lot::Mutex;
 use thiserror::Error;
 

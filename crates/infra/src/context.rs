@@ -12,8 +12,9 @@ use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
-use nephele_cloud::{CallError, Changed, Cloud, CloudError, ClusterId, Hardware, Model};
+use nephele_cloud::{CallError, Changed, Cloud, Hardware, Model};
 use nephele_kit::{Cache, Clock, Events, Pace, owner_cluster};
+use nephele_model::{CloudError, ClusterId};
 use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_cloud::{ClusterId, MachineId};
+use nephele_model::{ClusterId, MachineId};
 use parking_lot::Mutex;
 
 /// Machines by cluster, as the first list and the machine reconciler found them, so that a change of a cluster triggers

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
-use nephele_cloud::{ClusterId, Footprint, LeakedInstance, MachineId};
+use nephele_cloud::{Footprint, LeakedInstance};
 use nephele_kit::{Event, Events, Severity};
-use nephele_model::Market;
+use nephele_model::{ClusterId, MachineId, Market};
 
 /// The most addresses of an instance in a status.
 const ADDRESSES_MAX: usize = 16;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
-use nephele_cloud::{Catalog, CloudError, ClusterId, Image, InstanceType, Limits, Model, Seed, Stock};
+use nephele_cloud::{Catalog, Image, InstanceType, Limits, Model, Seed, Stock};
+use nephele_model::{CloudError, ClusterId};
 use parking_lot::Mutex;
 
 use crate::simulated_cloud::latency::latencies;

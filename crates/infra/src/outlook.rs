@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nephele_api::infrastructure::v1beta2::NodeInfo;
-use nephele_cloud::{CloudError, Hardware};
+use nephele_cloud::Hardware;
+use nephele_model::CloudError;
 
 /// What is known of machines before one exists.
 #[derive(Clone, Debug, PartialEq, Eq)]

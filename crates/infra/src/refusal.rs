@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use nephele_cloud::{CloudError, ErrorClass, Quota, Room};
 use nephele_kit::Outcome;
+use nephele_model::{CloudError, ErrorClass, Quota, Room};
 
 /// When to call again, by the class of the error. Errors that only a change can remove wait for that change.
 pub(crate) fn retry(class: ErrorClass) -> Outcome {
@@ -45,7 +45,8 @@ fn advice(error: &CloudError) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use nephele_cloud::{CallError, ResourceId};
+    use nephele_cloud::CallError;
+    use nephele_model::ResourceId;
 
     use super::*;
 

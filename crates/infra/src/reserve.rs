@@ -14,8 +14,9 @@ use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::core::Cluster;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_cloud::{ClusterId, FormerCluster, FormerMachine, MachineId};
+use nephele_cloud::{FormerCluster, FormerMachine};
 use nephele_kit::{is_externally_managed, owner_cluster, owner_machine};
+use nephele_model::{ClusterId, MachineId};
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::finalizer::is_held;

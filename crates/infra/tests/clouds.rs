@@ -12,8 +12,9 @@ use nephele_api::infrastructure::v1beta2::{
     CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
     PoolMachine,
 };
-use nephele_cloud::{Cloud, FaultId, Hardware, Model};
+use nephele_cloud::{Cloud, Hardware, Model};
 use nephele_kit::PAUSED_ANNOTATION;
+use nephele_model::FaultId;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;

@@ -8,8 +8,8 @@ use nephele_api::{
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, termination::TERMINATE_ANNOTATION},
 };
-use nephele_cloud::{ClusterId, MachineId};
 use nephele_kit::PAUSED_ANNOTATION;
+use nephele_model::{ClusterId, MachineId};
 use nephele_testkit::objects::{self, Purpose};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;

@@ -11,8 +11,8 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachineStatus, Initialization,
 };
 use nephele_api::{finalizers, labels};
-use nephele_cloud::{Backend, Cloud, Endpoint, LoadBalancer, StageObservation};
-use nephele_model::Stage;
+use nephele_cloud::{Backend, Cloud, LoadBalancer, StageObservation};
+use nephele_model::{Endpoint, Stage};
 use nephele_testkit::objects::{self, Purpose};
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
     InMemoryMachineTemplate,
 };
-use nephele_cloud::FaultId;
+use nephele_model::FaultId;
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::{Value, json};

@@ -58,8 +58,8 @@ fn replay(path: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::{Config, Engine, Operation, Request, ResourceId, ResourceKind, ResourceSpec, Seed};
-    use nephele_model::SimTime;
+    use nephele_engine::{Config, Engine, Operation, Request, ResourceSpec, Seed};
+    use nephele_model::{ResourceId, ResourceKind, SimTime};
 
     use super::*;
 

@@ -1,9 +1,8 @@
 //! A record of the journal as people and scripts read it.
 
 use jiff::Timestamp;
-use nephele_engine::{
-    CloudError, Entry, Event, EventKind, Operation, Outcome, Record, Request, ResourceId, ResourceKind,
-};
+use nephele_engine::{Entry, Event, EventKind, Operation, Outcome, Record, Request};
+use nephele_model::{CloudError, ResourceId, ResourceKind};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CloudClock;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{Config, Journal, Operation, Replay, Request, ResourceId, ResourceKind, ResourceSpec};
-use nephele_model::SimTime;
+use nephele_engine::{Config, Journal, Operation, Replay, Request, ResourceSpec};
+use nephele_model::{ResourceId, ResourceKind, SimTime};
 use prometheus::{Histogram, HistogramOpts};
 
 use super::*;

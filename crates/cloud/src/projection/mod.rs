@@ -15,6 +15,7 @@ mod tests;
 
 use jiff::Timestamp;
 use nephele_apiserver::{Key, Object};
+use nephele_model::ClusterId;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -29,7 +30,6 @@ pub(crate) use node::{
 };
 pub(crate) use static_pod::{API_SERVER_PORT, Component, change_pod, static_pod};
 
-use crate::identity::ClusterId;
 use crate::spec::ClusterSpec;
 
 /// An object to create.

@@ -5,13 +5,12 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, Store, StoreOptions};
-use nephele_engine::Endpoint;
-use nephele_model::Role;
+use nephele_model::{Endpoint, MachineId, Role};
 use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::identity::{MachineAddress, MachineId};
+use crate::identity::MachineAddress;
 use crate::spec::{Allocation, MachineSpec};
 use crate::user_data::{Kubeadm, KubeadmCluster, Taint};
 use nephele_model::Caller;

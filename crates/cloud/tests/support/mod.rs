@@ -17,10 +17,9 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterId, ClusterSpec, Endpoint,
-    MachineError, MachineId, MachineSpec,
+    Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterSpec, MachineError, MachineSpec,
 };
-use nephele_model::{Caller, Market, Role, Stage};
+use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -5,10 +5,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use nephele_engine::{
-    CloudError, Config, Cursor, Engine, Event, EventKind, Latency, Operation, Outcome, Record, Request,
-    ResourceId, ResourceKind, ResourceSpec, Seed, StageSpec, StageState,
+    Config, Cursor, Engine, Event, EventKind, Latency, Operation, Outcome, Record, Request, ResourceSpec,
+    Seed, StageSpec, StageState,
 };
-use nephele_model::{Odds, SimTime, StageName};
+use nephele_model::{CloudError, Odds, ResourceId, ResourceKind, SimTime, StageName};
 
 /// An engine with a reader of its journal.
 pub(crate) struct Watched {

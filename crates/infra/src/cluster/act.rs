@@ -8,8 +8,9 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use nephele_api::conditions::reasons;
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
-use nephele_cloud::{CallError, ClusterError, ClusterId, Deletion, Endpoint, LoadBalancer};
+use nephele_cloud::{CallError, ClusterError, Deletion, LoadBalancer};
 use nephele_kit::{Event, Outcome, Precondition, Severity, patch};
+use nephele_model::{ClusterId, Endpoint};
 use tracing::warn;
 
 use super::acted::{Acted, Applied, outcome};

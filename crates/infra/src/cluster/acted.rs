@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryCluster};
-use nephele_cloud::{Backend, ClusterError, ClusterId, Endpoint};
+use nephele_cloud::{Backend, ClusterError};
 use nephele_kit::Outcome;
+use nephele_model::{ClusterId, Endpoint};
 
 use crate::authorities::AuthoritiesState;
 use crate::claims::{self, Unmet};

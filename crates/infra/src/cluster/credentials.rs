@@ -24,7 +24,7 @@ use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_api::labels;
 use nephele_api::names::is_dns_subdomain;
-use nephele_cloud::{ClusterId, Endpoint};
+use nephele_model::{ClusterId, Endpoint};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
 use serde_json::{Value, json};
 use thiserror::Error;

@@ -6,8 +6,9 @@ use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::{ClusterId, ClusterObservation};
+use nephele_cloud::ClusterObservation;
 use nephele_kit::{is_externally_managed, owner_cluster};
+use nephele_model::ClusterId;
 
 use super::Error;
 use crate::claims::{self, Claim, Claimant as _};

@@ -3,13 +3,13 @@
 use nephele_api::conditions::{self, types};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::ClusterId;
 use nephele_kit::Outcome;
 
 use super::validate::{Validated, Wanted};
 use crate::claims::Unmet;
 use crate::finalizer::{Finalizer, is_held};
 use crate::offer::Location;
+use nephele_model::ClusterId;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -100,7 +100,8 @@ mod tests {
     use nephele_api::infrastructure::v1beta2::{
         ClaimedAddress, InMemoryClusterStatus, Initialization, PoolReference,
     };
-    use nephele_cloud::{ClusterObservation, ClusterSpec, Endpoint};
+    use nephele_cloud::{ClusterObservation, ClusterSpec};
+    use nephele_model::Endpoint;
     use nephele_testkit::objects;
 
     use super::*;

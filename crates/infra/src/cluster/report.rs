@@ -179,7 +179,8 @@ mod tests {
     use nephele_api::infrastructure::v1beta2::{
         ClaimedAddress, CloudReference, ControlPlaneEndpoint, FailureDomain,
     };
-    use nephele_cloud::{Backend, Endpoint};
+    use nephele_cloud::Backend;
+    use nephele_model::Endpoint;
     use nephele_testkit::objects;
 
     use super::*;

@@ -8,8 +8,9 @@ use kube::ResourceExt as _;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{Cluster, NetworkRanges};
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_cloud::{ClusterId, ClusterObservation, ClusterSpec, Endpoint};
+use nephele_cloud::{ClusterObservation, ClusterSpec};
 use nephele_kit::{is_externally_managed, paused_message};
+use nephele_model::{ClusterId, Endpoint};
 
 use super::fetch::Fetched;
 use crate::authorities::Sources;

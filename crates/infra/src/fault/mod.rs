@@ -11,9 +11,10 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::Fault;
-use nephele_cloud::{CallError, FaultId};
+use nephele_cloud::CallError;
 use nephele_fault::{InForce, Standing, differs_in_numbers_only, is_of_addresses};
 use nephele_kit::{Cache, Gone, Outcome, Pace, WatchFilter, unreadable};
+use nephele_model::FaultId;
 use tracing::warn;
 
 use self::validate::validate;

@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt as _;
 use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
-use nephele_cloud::{Affected, ClusterId, FaultHistory, FaultHit, FaultObservation};
+use nephele_cloud::{Affected, FaultHistory, FaultHit, FaultObservation};
 use nephele_fault::{Progress, number};
+use nephele_model::ClusterId;
 
 use crate::leaked::{self, load_balancers};
 

@@ -3,8 +3,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use nephele_cloud::{CallError, CloudError, Deletion};
+use nephele_cloud::{CallError, Deletion};
 use nephele_kit::{MANAGED_BY_ANNOTATION, PAUSED_ANNOTATION};
+use nephele_model::CloudError;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

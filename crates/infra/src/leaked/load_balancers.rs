@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
-use nephele_cloud::{ClusterId, Endpoint, LeakedLoadBalancer};
+use nephele_cloud::LeakedLoadBalancer;
 use nephele_kit::{Event, Events, Severity};
+use nephele_model::{ClusterId, Endpoint};
 
 use super::{catalog_of, cloud_field, listed};
 

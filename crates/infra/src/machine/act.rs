@@ -12,11 +12,9 @@ use nephele_api::infrastructure::v1beta2::origin::{DrawKey, MachineHardware, Ori
 use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
-use nephele_cloud::{
-    Allocation, Deletion, Hardware, MachineError, MachineId, MachineObservation, MachineSpec,
-};
+use nephele_cloud::{Allocation, Deletion, Hardware, MachineError, MachineObservation, MachineSpec};
 use nephele_kit::{Outcome, Precondition, patch};
-use nephele_model::{Role, Stage};
+use nephele_model::{MachineId, Role, Stage};
 use tracing::{info, warn};
 
 use super::acted::{Acted, Applied};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use kube::{Api, ResourceExt as _};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_cloud::{
-    CloudError, ClusterId, ClusterObservation, Hardware, MachineId, MachineObservation, Software,
-};
+use nephele_cloud::{ClusterObservation, Hardware, MachineObservation, Software};
 use nephele_kit::owner_machine;
+use nephele_model::{CloudError, ClusterId, MachineId};
 
 use super::{Error, software, validate};
 use crate::claims::{self, Claim, Claimant as _};

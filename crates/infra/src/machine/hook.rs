@@ -7,9 +7,9 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
 use nephele_api::labels;
-use nephele_cloud::{MachineId, MachineSpec};
+use nephele_cloud::MachineSpec;
 use nephele_kit::owner_machine;
-use nephele_model::Role;
+use nephele_model::{MachineId, Role};
 
 use crate::context::Context;
 use crate::hooks::{Answer, HookError, Instance, MachineInQuestion};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
-use nephele_cloud::{MachineId, MachineSpec};
+use nephele_cloud::MachineSpec;
 use nephele_kit::Outcome;
-use nephele_model::Role;
+use nephele_model::{MachineId, Role};
 
 use super::validate::{Mistake, Simulated, Validated, Wanted};
 use crate::claims::{self, Claim, ClaimState, Unmet};

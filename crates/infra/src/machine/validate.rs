@@ -11,11 +11,9 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 };
 use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
 use nephele_api::labels;
-use nephele_cloud::{
-    Allocation, CloudError, ClusterId, Hardware, MachineAddress, MachineId, MachineSpec, Software, StartUp,
-};
+use nephele_cloud::{Allocation, Hardware, MachineAddress, MachineSpec, Software, StartUp};
 use nephele_kit::is_externally_managed;
-use nephele_model::{Caller, Fraction, Market, Role, Stage};
+use nephele_model::{Caller, CloudError, ClusterId, Fraction, MachineId, Market, Role, Stage};
 
 use super::fetch::Fetched;
 use super::{bootstrap, software};

@@ -10,12 +10,12 @@ use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, label_value};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
-use nephele_cloud::ClusterId;
 use nephele_kit::{Kind, Readable, owner_of_kind};
 
 use super::Error;
 use super::members::Belonging;
 use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
+use nephele_model::ClusterId;
 
 /// Machines in a page: a size that the API server returns easily in one response.
 const PAGE: u32 = 500;

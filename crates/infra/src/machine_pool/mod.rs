@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
-use nephele_cloud::ClusterId;
 use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
@@ -23,6 +22,7 @@ use crate::finalizer::Finalizer;
 use crate::offer;
 use crate::outlook::Outlook;
 use fetch::Source;
+use nephele_model::ClusterId;
 use plan::Plan;
 
 pub(crate) use members::pool_of;

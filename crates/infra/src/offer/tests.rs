@@ -4,8 +4,8 @@ use nephele_api::cloud::v1alpha1::{
     CloudApi, CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone,
 };
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
-use nephele_cloud::{ApiLimits, CallRate, ClockSetting, Latencies, Latency, Price};
-use nephele_model::Stage;
+use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency, Price};
+use nephele_model::{CallRate, Stage};
 use nephele_testkit::objects;
 
 use super::*;

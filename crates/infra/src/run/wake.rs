@@ -9,8 +9,9 @@ use nephele_api::cloud::DEFAULT_NAME;
 use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_cloud::{Changed, ClusterId};
+use nephele_cloud::Changed;
 use nephele_kit::{Runner, owner_of_kind};
+use nephele_model::ClusterId;
 
 use crate::claims::{Claimant, claimant};
 use crate::clouds;

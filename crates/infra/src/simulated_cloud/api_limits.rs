@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use nephele_api::cloud::v1alpha1::CloudApi;
-use nephele_cloud::{ApiLimits, CallRate};
+use nephele_cloud::ApiLimits;
+use nephele_model::CallRate;
 
 /// The limits, and the first mistake in them. The schema refuses mistakes; this is for objects that got past the schema.
 /// A field with a mistake has its default.

@@ -15,10 +15,9 @@ use kube::ResourceExt as _;
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{
-    CallerFindings, ClockObservation, CostObservation, Quota, Room, RoomUsage, UsageObservation,
-};
+use nephele_cloud::{CallerFindings, ClockObservation, CostObservation, RoomUsage, UsageObservation};
 use nephele_kit::{Outcome, paused, unreadable};
+use nephele_model::{Quota, Room};
 use tracing::warn;
 
 use crate::context::Context;
@@ -245,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_cloud_says_how_much_of_its_limits_is_used() {
-        let catalog = || nephele_cloud::ResourceId::catalog("default", "north");
+        let catalog = || nephele_model::ResourceId::catalog("default", "north");
         let quota = |of| Room::CatalogQuota { catalog: catalog(), of };
         let stock = |instance_type: Option<&str>| Room::Stock {
             catalog: catalog(),

@@ -4,7 +4,8 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachinePoolTemplate, InMemoryMachineTemplate, PoolMachine,
 };
 use nephele_api::labels;
-use nephele_cloud::{ClusterId, Hardware};
+use nephele_cloud::Hardware;
+use nephele_model::ClusterId;
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 

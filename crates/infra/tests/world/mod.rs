@@ -11,10 +11,11 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, MachineNetwork, PoolReference},
     ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
 };
-use nephele_cloud::{Cloud, CloudConfig, ClusterId, MachineId};
+use nephele_cloud::{Cloud, CloudConfig};
 use nephele_cloud_hooks::WarmUpSettings;
 use nephele_infra::{MachineHooks, NoHooks, Settings};
 use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, WatchFilter};
+use nephele_model::{ClusterId, MachineId};
 use nephele_runtime_sdk::client::WarmUp;
 use nephele_testkit::{
     ManagementApi,

@@ -175,7 +175,8 @@ mod tests {
 
     use axum::body::to_bytes;
     use http::Request;
-    use nephele_cloud::{ClusterId, ClusterSpec};
+    use nephele_cloud::ClusterSpec;
+    use nephele_model::ClusterId;
     use serde_json::json;
     use tower::ServiceExt as _;
 

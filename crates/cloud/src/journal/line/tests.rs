@@ -1,5 +1,4 @@
-use nephele_engine::{Quota, Room};
-use nephele_model::{EtcdAlarm, SimTime, Symptom};
+use nephele_model::{EtcdAlarm, Quota, Room, SimTime, Symptom};
 
 use super::*;
 use crate::affliction::affliction_of;

@@ -5,7 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
 use nephele_api::infrastructure::v1beta2::origin::Origin;
-use nephele_cloud::{Allocation, ClusterId};
+use nephele_cloud::Allocation;
+use nephele_model::ClusterId;
 use nephele_testkit::objects;
 
 use super::*;

@@ -7,8 +7,8 @@ use nephele_api::infrastructure::v1beta2::deletion::Deletion;
 use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
 use nephele_api::infrastructure::v1beta2::termination::{TERMINATE_ANNOTATION, Termination};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachineStatus, PoolReference};
-use nephele_cloud::{Allocation, ClusterId};
-use nephele_model::Caller;
+use nephele_cloud::Allocation;
+use nephele_model::{Caller, ClusterId};
 use nephele_testkit::objects;
 
 use super::*;

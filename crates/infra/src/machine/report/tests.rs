@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::ClaimedAddress;
 use nephele_api::infrastructure::v1beta2::update;
-use nephele_cloud::{Allocation, ClusterId, Hardware, MachineError, MachineId, Software};
+use nephele_cloud::{Allocation, Hardware, MachineError, Software};
+use nephele_model::{ClusterId, MachineId};
 use nephele_testkit::objects;
 
 use super::*;

@@ -13,7 +13,8 @@ use nephele_api::infrastructure::v1beta2::{
     Behaviour, ClaimedAddress, FailureDomain, InMemoryMachineStatus, Initialization, MachineNetworkStatus,
     PoolReference, Provisioning,
 };
-use nephele_cloud::{ClusterObservation, Endpoint, Hardware};
+use nephele_cloud::{ClusterObservation, Hardware};
+use nephele_model::Endpoint;
 use nephele_testkit::objects;
 
 use super::*;

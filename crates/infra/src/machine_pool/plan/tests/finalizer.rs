@@ -5,7 +5,6 @@ use std::sync::Arc;
 use nephele_api::core::{Cluster, Machine, MachinePool};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
-use nephele_cloud::ClusterId;
 use nephele_testkit::objects;
 use proptest::collection::btree_map;
 use proptest::option;
@@ -15,6 +14,7 @@ use super::*;
 use crate::finalizer::tests::{CASES, Written, check, is_resting, often};
 use crate::machine_pool::fetch::Fetched;
 use crate::machine_pool::validate::validate;
+use nephele_model::ClusterId;
 
 fn object() -> impl Strategy<Value = InMemoryMachinePool> {
     let paused = option::of(any::<bool>());

@@ -75,12 +75,14 @@ impl ResourceId {
     }
 
     /// An instance of a group.
-    pub(crate) fn instance(account: &str, group: &str, name: &str) -> Self {
+    #[must_use]
+    pub fn instance(account: &str, group: &str, name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::first(account, group, ResourceKind::Instance) }
     }
 
     /// A name before all resources of a kind in a group. No resource has it.
-    pub(crate) fn first(account: &str, group: &str, kind: ResourceKind) -> Self {
+    #[must_use]
+    pub fn first(account: &str, group: &str, kind: ResourceKind) -> Self {
         Self { account: account.to_owned(), group: group.to_owned(), kind, name: String::new() }
     }
 

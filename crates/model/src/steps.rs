@@ -13,7 +13,7 @@ thread_local! {
 
 /// Counts a step.
 #[inline]
-pub(crate) fn count_step() {
+pub fn count_step() {
     #[cfg(debug_assertions)]
     STEPS.set(STEPS.get().wrapping_add(1));
 }
