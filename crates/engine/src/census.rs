@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nephele_model::{ResourceKind, StageName};
 
-use crate::operation::{Event, EventKind};
+use crate::event::{Event, EventKind};
 use crate::resource::{Resource, StageState};
 
 /// Counts over the whole cloud. They are updated with each change, so reading them does not iterate over the resources.

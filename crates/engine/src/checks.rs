@@ -1,9 +1,10 @@
 //! The checks that run before an operation changes anything.
 
 use crate::catalog::{Hardware, Model};
-use crate::operation::{Operation, Outcome, Request};
-use crate::resource::ResourceSpec;
+use crate::operation::{Operation, Request};
+use crate::outcome::Outcome;
 use crate::room::Lines;
+use crate::spec::ResourceSpec;
 use crate::usage::{Catalogs, Footprint, Usage};
 use nephele_model::{CloudError, ResourceId, ResourceKind, Room};
 

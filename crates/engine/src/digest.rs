@@ -8,9 +8,8 @@ use crate::catalog::Hardware;
 use crate::clock::CloudTime;
 use crate::latency::Latency;
 use crate::leak::Leaked;
-use crate::resource::{
-    Deletion, Due, Progress, Resource, ResourceSpec, StageSpec, StageState, Update, UpdateState,
-};
+use crate::resource::{Deletion, Due, Progress, Resource, StageState, Update, UpdateState};
+use crate::spec::{ResourceSpec, StageSpec};
 use crate::usage::Footprint;
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the

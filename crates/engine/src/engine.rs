@@ -1,5 +1,15 @@
 //! The state machine.
 
+mod adopt;
+mod afflict;
+mod backends;
+mod clocks;
+mod costs;
+mod duplicates;
+mod findings;
+mod leaks;
+mod reads;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +26,20 @@ use crate::checks::{Checked, check};
 use crate::clock::{ClockRecord, Clocks};
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
+use crate::event::{Event, EventKind, Took};
 use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
 use crate::findings::CallerFindings;
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
 use crate::meter::{Cost, Meters};
-use crate::operation::{Event, EventKind, Operation, Outcome, Request, Took};
-use crate::resource::{Deadline, Resource, ResourceSpec, StageState, UpdateSpec};
+use crate::operation::{Operation, Request};
+use crate::outcome::Outcome;
+use crate::resource::{Deadline, Resource, StageState, UpdateSpec};
 use crate::room::Lines;
 use crate::seed::Seed;
 use crate::setting::Settings;
+use crate::spec::ResourceSpec;
 use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
@@ -520,9 +533,9 @@ impl Engine {
         reached: &BTreeMap<StageName, SimTime>,
     ) -> Result<Outcome, CloudError> {
         if let Some(existing) = self.resources.get_mut(&spec.id) {
-            let before = Footprint::of(existing);
+            let before = existing.footprint();
             let outcome = ensure(existing, spec)?;
-            let after = Footprint::of(existing);
+            let after = existing.footprint();
             if after != before {
                 self.take(now, &spec.id, &after);
                 self.give_back(now, &spec.id, &before);
@@ -662,7 +675,7 @@ impl Engine {
 
     fn insert(&mut self, now: SimTime, resource: Resource) {
         reschedule(&mut self.deadlines, None, &resource);
-        self.take(now, &resource.spec.id, &Footprint::of(&resource));
+        self.take(now, &resource.spec.id, &resource.footprint());
         self.give_up(now, &resource.spec.id);
         self.waiting.leave(&resource.spec.id);
         self.census.add(resource.spec.id.kind);
@@ -706,7 +719,7 @@ impl Engine {
         let generation = resource.generation + 1;
         let accepted = resource.deleting.as_ref().and_then(|deletion| deletion.accepted);
         let took = accepted.map(|accepted| Took { time: deadline.1.since(accepted), is_all: true });
-        let footprint = Footprint::of(resource);
+        let footprint = resource.footprint();
         self.take_out(id);
         self.give_back(at, id, &footprint);
         let event = Event::new(at, id.clone(), generation, EventKind::Deleted);

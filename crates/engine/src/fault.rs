@@ -24,9 +24,9 @@ use crate::canonical::Canonical;
 use crate::clock::CloudTime;
 use crate::lag::{Hidden, HiddenChanges};
 use crate::latency::Latency;
-use crate::operation::Outcome;
-use crate::resource::ResourceSpec;
+use crate::outcome::Outcome;
 use crate::seed::{Decision, Seed};
+use crate::spec::ResourceSpec;
 
 /// A rule that makes operations of its account fail or wait, or afflicts its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -412,7 +412,7 @@ impl FaultState {
         let decision = Decision::Affliction { fault: &id.name };
         let decided = decisions.decide(budget, &spec.id, at, earlier, |window| {
             let window = u32::try_from(window).unwrap_or(u32::MAX);
-            seed.draws(spec, decision, window).happens(budget.probability)
+            seed.draws(spec.drawn_by(), decision, window).happens(budget.probability)
         });
         match decided {
             Decided::Spared => return decided,
@@ -425,7 +425,7 @@ impl FaultState {
 
     /// Whether it matches a resource that can have its affliction.
     pub(crate) fn can_afflict(&self, subject: &Subject<'_>) -> bool {
-        self.affliction().is_some_and(|affliction| affliction.is_for(subject.spec))
+        self.affliction().is_some_and(|affliction| subject.spec.can_have(affliction))
             && self.fault.matches.fit(subject)
     }
 
@@ -501,7 +501,7 @@ impl FaultState {
         let attempt = self.attempt(call.key());
         let odds = self.fault.budget.probability;
         let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
-        if !seed.draws(call.subject.spec, decision, attempt).happens(odds) {
+        if !seed.draws(call.subject.spec.drawn_by(), decision, attempt).happens(odds) {
             return None;
         }
         let strike = self.effect(call, attempt, seed)?;
@@ -552,7 +552,7 @@ impl FaultState {
                     return None;
                 }
                 let decision = Decision::FaultLag { fault: &self.id.name, operation: call.verb };
-                let lasts = latency.draw(&mut seed.draws(call.subject.spec, decision, attempt));
+                let lasts = latency.draw(&mut seed.draws(call.subject.spec.drawn_by(), decision, attempt));
                 Some(Strike::Lag(Lag { fault: self.id.name.clone(), lasts }))
             }
             Effect::Outage { retry_after, .. } => {
@@ -571,7 +571,8 @@ impl FaultState {
                     return None;
                 }
                 let decision = Decision::FaultDelay { fault: &self.id.name, operation: call.verb };
-                let until = call.at + latency.draw(&mut seed.draws(call.subject.spec, decision, attempt));
+                let until =
+                    call.at + latency.draw(&mut seed.draws(call.subject.spec.drawn_by(), decision, attempt));
                 self.delayed.insert(call.key(), until);
                 Some(Strike::Instead(Outcome::Delayed { until }))
             }

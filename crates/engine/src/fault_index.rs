@@ -18,7 +18,7 @@ use std::sync::Arc;
 use nephele_model::{Requirement, ResourceKind, Selector, Verb};
 
 use crate::fault::{Fault, Matches, Subject};
-use crate::resource::ResourceSpec;
+use crate::spec::ResourceSpec;
 
 /// What a fault is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

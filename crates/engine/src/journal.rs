@@ -7,7 +7,9 @@ use nephele_model::{GroupId, ResourceId, Room, SimTime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::operation::{Event, Operation, Outcome};
+use crate::event::Event;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
 
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,7 +241,7 @@ fn followed<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::EventKind;
+    use crate::event::EventKind;
     use nephele_model::ResourceKind;
 
     fn record(group: &str, millis: u64) -> Record {

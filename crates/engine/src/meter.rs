@@ -14,13 +14,12 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{Market, ResourceId, ResourceKind, SimTime};
+use nephele_model::{Market, ResourceId};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::clock::CloudTime;
-use crate::engine::Engine;
-use crate::usage::{Catalogs, Footprint};
+use crate::usage::Catalogs;
 
 /// The microseconds of an hour.
 const HOUR: u128 = 3_600_000_000;
@@ -97,7 +96,7 @@ impl Gauge {
 }
 
 /// An instance type and how it is paid for.
-type Product = (Option<String>, Market);
+pub(crate) type Product = (Option<String>, Market);
 
 /// What the instances of one catalog cost.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +122,7 @@ impl Meter {
         [all, &mut groups.entry(group.to_owned()).or_default().gauge]
     }
 
-    fn take(&mut self, group: &str, product: Product, price: u64, time: CloudTime) {
+    pub(crate) fn take(&mut self, group: &str, product: Product, price: u64, time: CloudTime) {
         for gauge in self.both(group) {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_add(price.into());
@@ -131,7 +130,7 @@ impl Meter {
         *self.groups.entry(group.to_owned()).or_default().counts.entry(product).or_default() += 1;
     }
 
-    fn give_back(&mut self, group: &str, product: &Product, price: u64, time: CloudTime) {
+    pub(crate) fn give_back(&mut self, group: &str, product: &Product, price: u64, time: CloudTime) {
         for gauge in self.both(group) {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_sub(price.into());
@@ -161,7 +160,7 @@ impl Meter {
     }
 
     /// Adds up until a time, and goes on at other prices.
-    fn reprice(&mut self, time: CloudTime, price: impl Fn(&Product) -> u64) {
+    pub(crate) fn reprice(&mut self, time: CloudTime, price: impl Fn(&Product) -> u64) {
         self.all.add_up(time);
         self.all.rate = 0;
         for Group { gauge, counts } in self.groups.values_mut() {
@@ -174,14 +173,14 @@ impl Meter {
         }
     }
 
-    fn add_up(&mut self, time: CloudTime) {
+    pub(crate) fn add_up(&mut self, time: CloudTime) {
         let Self { all, groups } = self;
         all.add_up(time);
         groups.values_mut().for_each(|group| group.gauge.add_up(time));
     }
 
     /// Begins again with what an earlier process had spent, or with nothing.
-    fn begin(&mut self, former: Option<&Cost>, now: CloudTime) {
+    pub(crate) fn begin(&mut self, former: Option<&Cost>, now: CloudTime) {
         let nothing = Cost::default();
         let Cost { time, all, groups } = former.unwrap_or(&nothing);
         self.all.go_on(*all, *time, now);
@@ -194,129 +193,48 @@ impl Meter {
         self.forget_idle();
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.all.sum.spent == 0
+    }
+
+    /// Whether it counts no instance.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.groups.values().all(|group| group.counts.is_empty())
+    }
+
+    /// What everything has cost until a time of the cloud, and costs in an hour.
+    pub(crate) fn spent(&self, time: CloudTime) -> Spent {
+        self.all.read(time)
+    }
+
+    /// The same, and that of each group that has cost something.
+    pub(crate) fn cost(&self, time: CloudTime) -> Cost {
+        let groups = self.groups.iter().map(|(name, group)| (name.clone(), group.gauge.read(time)));
+        let groups = groups.filter(|(_, spent)| *spent != Spent::default());
+        Cost { time, all: self.spent(time), groups: groups.collect() }
+    }
+
+    /// What was added up, for a state.
+    pub(crate) fn named(&self, id: &ResourceId) -> NamedMeter {
+        let groups = self.groups.iter().map(|(name, group)| (name.clone(), group.gauge.sum));
+        NamedMeter { id: id.clone(), all: self.all.sum, groups: groups.collect() }
+    }
+
+    /// Continues with what was added up. The instances are counted already.
+    pub(crate) fn restore(&mut self, all: Sum, groups: BTreeMap<String, Sum>) {
+        self.all.sum = all;
+        for (name, sum) in groups {
+            self.groups.entry(name).or_default().gauge.sum = sum;
+        }
     }
 }
 
 /// The meters of all catalogs with instances, and of catalogs of accounts that have cost something.
 pub(crate) type Meters = BTreeMap<ResourceId, Meter>;
 
-impl Engine {
-    /// What the instances of a catalog have cost by now, and cost in an hour. None if they cost nothing.
-    #[must_use]
-    pub fn cost(&self, catalog: &ResourceId, now: SimTime) -> Option<Cost> {
-        let (meter, time) = (self.meters.get(catalog)?, self.cloud_time(catalog, now));
-        let groups = meter.groups.iter().map(|(name, group)| (name.clone(), group.gauge.read(time)));
-        let groups = groups.filter(|(_, spent)| *spent != Spent::default());
-        let cost = Cost { time, all: meter.all.read(time), groups: groups.collect() };
-        (cost.all != Spent::default()).then_some(cost)
-    }
-
-    /// What was spent for each catalog by now.
-    pub fn costs(&self, now: SimTime) -> impl Iterator<Item = (&ResourceId, Spent)> {
-        let spent = move |(id, meter): (_, &Meter)| (id, meter.all.read(self.cloud_time(id, now)));
-        self.meters.iter().map(spent).filter(|(_, spent)| *spent != Spent::default())
-    }
-
-    /// The time in the cloud of a catalog.
-    fn cloud_time(&self, catalog: &ResourceId, now: SimTime) -> CloudTime {
-        self.clocks.get(catalog).map_or_else(|| now.into(), |clock| clock.time(now))
-    }
-
-    /// Begins to count the price of an instance.
-    pub(crate) fn charge(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
-        if id.kind == ResourceKind::Instance {
-            let (catalog, product, price, time) = self.priced(now, id, footprint);
-            self.meters.entry(catalog).or_default().take(&id.group, product, price, time);
-        }
-    }
-
-    /// Counts the price of an instance no more.
-    pub(crate) fn discharge(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
-        if id.kind == ResourceKind::Instance {
-            let (catalog, product, price, time) = self.priced(now, id, footprint);
-            let is_of_account = self.catalogs.contains_key(&catalog);
-            let Some(meter) = self.meters.get_mut(&catalog) else { return };
-            meter.give_back(&id.group, &product, price, time);
-            let is_idle = meter.groups.values().all(|group| group.counts.is_empty());
-            // Nobody deletes the built-in catalog of an account, and accounts come and go without end.
-            if meter.is_empty() || (is_idle && !is_of_account) {
-                self.meters.remove(&catalog);
-            }
-        }
-    }
-
-    fn priced(
-        &self,
-        now: SimTime,
-        id: &ResourceId,
-        footprint: &Footprint,
-    ) -> (ResourceId, Product, u64, CloudTime) {
-        let catalog = ResourceId::catalog(&id.account, &footprint.catalog);
-        let product = (footprint.instance_type.clone(), footprint.market);
-        let price = self.catalogs().price(&catalog, &product);
-        let time = self.cloud_time(&catalog, now);
-        (catalog, product, price, time)
-    }
-
-    /// Adds up what the instances of a catalog have cost, before the catalog changes.
-    pub(crate) fn add_up(&mut self, now: SimTime, catalog: &ResourceId) {
-        let time = self.cloud_time(catalog, now);
-        if let Some(meter) = self.meters.get_mut(catalog) {
-            meter.add_up(time);
-        }
-    }
-
-    /// Goes on at the prices of a catalog that has changed. What its clock has leapt over is paid at the new prices.
-    pub(crate) fn reprice(&mut self, now: SimTime, catalog: &ResourceId) {
-        let time = self.cloud_time(catalog, now);
-        let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
-        let Some(meter) = self.meters.get_mut(catalog) else { return };
-        // Everything was added up before the change, so this changes the rates alone.
-        meter.reprice(CloudTime::default(), |product| catalogs.price(catalog, product));
-        meter.add_up(time);
-    }
-
-    /// Begins a meter for a catalog that is new, or that is gone and whose instances are made from the built-in one from
-    /// now on.
-    pub(crate) fn begin_meter(&mut self, now: SimTime, catalog: &ResourceId, former: Option<&Cost>) {
-        let time = self.cloud_time(catalog, now);
-        let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
-        let mut meter = self.meters.remove(catalog).unwrap_or_default();
-        meter.reprice(CloudTime::default(), |product| catalogs.price(catalog, product));
-        meter.begin(former, time);
-        if !meter.is_empty() {
-            self.meters.insert(catalog.clone(), meter);
-        }
-    }
-
-    pub(crate) fn meters(&self) -> Vec<NamedMeter> {
-        let named = |(id, meter): (&ResourceId, &Meter)| NamedMeter {
-            id: id.clone(),
-            all: meter.all.sum,
-            groups: meter.groups.iter().map(|(name, group)| (name.clone(), group.gauge.sum)).collect(),
-        };
-        self.meters.iter().map(named).collect()
-    }
-
-    /// Restores what was added up. The instances, catalogs and clocks were restored before.
-    pub(crate) fn restore_meters(&mut self, named: Vec<NamedMeter>) {
-        for NamedMeter { id, all, groups } in named {
-            let catalogs = Catalogs { config: &self.config, by_id: &self.catalogs };
-            let meter = self.meters.entry(id.clone()).or_default();
-            meter.all.sum = all;
-            for (name, sum) in groups {
-                meter.groups.entry(name).or_default().gauge.sum = sum;
-            }
-            meter.reprice(CloudTime::default(), |product| catalogs.price(&id, product));
-        }
-    }
-}
-
 impl Catalogs<'_> {
     /// The price of an instance in millionths for an hour. An instance without a type costs nothing.
-    fn price(self, id: &ResourceId, (instance_type, market): &Product) -> u64 {
+    pub(crate) fn price(self, id: &ResourceId, (instance_type, market): &Product) -> u64 {
         let price = |catalog: &Catalog| {
             let found =
                 catalog.instance_types.iter().find(|known| Some(&known.name) == instance_type.as_ref())?;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::engine::Engine;
+use crate::event::Event;
 use crate::journal::{Behind, Cursor, Entry, Record};
-use crate::operation::Event;
 use crate::state::{State, StateError};
 
 /// A line of a kept journal. A journal begins with a state, and records follow. When its reader fell behind, it

@@ -1,129 +1,22 @@
 //! Resources and their stages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::{
-    CloudError, DrawKey, Endpoint, Market, Odds, ResourceId, ResourceKind, SimTime, StageName,
-};
+use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
 use crate::affliction::Affliction;
-use crate::catalog::{Hardware, Model};
+use crate::catalog::Hardware;
 use crate::clock::CloudTime;
+use crate::event::{Event, EventKind, Took};
 use crate::latency::Latency;
-use crate::operation::{Event, EventKind, Took};
 use crate::seed::Decision;
 use crate::setting::{Instant, Setting};
+use crate::spec::{ResourceSpec, StageSpec};
+use crate::usage::Footprint;
 
-/// The specification of a resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResourceSpec {
-    /// Its name.
-    pub id: ResourceId,
-    /// The key of its draws. None uses the name.
-    pub draw_key: Option<DrawKey>,
-    /// Its zone.
-    pub zone: Option<String>,
-    /// Its region. The engine gives it no meaning but in faults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
-    /// The catalog of its account that it is made from. Empty for the catalog without a name.
-    pub catalog: String,
-    /// Its instance type.
-    pub instance_type: Option<String>,
-    /// How an instance is paid for.
-    #[serde(default, skip_serializing_if = "Market::is_on_demand")]
-    pub market: Market,
-    /// The image that it boots from.
-    pub image: Option<String>,
-    /// The Kubernetes version that its image must have, such as `v1.36.3`.
-    pub version: Option<String>,
-    /// Its address; for load balancers only.
-    pub endpoint: Option<Endpoint>,
-    /// The resource that it belongs to.
-    pub owner: Option<ResourceId>,
-    /// Labels for rules to match on.
-    pub labels: BTreeMap<String, String>,
-    /// The addresses of an instance. The engine gives them no meaning.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<String>,
-    /// The stages that it passes through until it is up.
-    pub stages: Vec<StageSpec>,
-    /// How long its deletion takes. None leaves that to its catalog.
-    pub deletion: Option<Latency>,
-}
-
-/// One stage of a resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageSpec {
-    /// Its name, unique in the resource.
-    pub name: StageName,
-    /// The stages that must be reached before this one is entered.
-    pub after: Vec<StageName>,
-    /// How long it takes. None leaves that to the catalog.
-    pub latency: Option<Latency>,
-    /// How often it fails.
-    pub failure: Odds,
-}
-
-impl ResourceSpec {
-    /// A resource with nothing but a name. It is up at once, and its deletion takes no time.
-    #[must_use]
-    pub fn new(id: ResourceId) -> Self {
-        Self {
-            id,
-            draw_key: None,
-            zone: None,
-            region: None,
-            catalog: String::new(),
-            instance_type: None,
-            market: Market::OnDemand,
-            image: None,
-            version: None,
-            endpoint: None,
-            owner: None,
-            labels: BTreeMap::new(),
-            addresses: Vec::new(),
-            stages: Vec::new(),
-            deletion: Some(Latency::ZERO),
-        }
-    }
-
-    pub(crate) fn catalog_id(&self) -> ResourceId {
-        ResourceId::catalog(&self.id.account, &self.catalog)
-    }
-
-    pub(crate) fn model(&self) -> Model {
-        let Self { instance_type, image, version, .. } = self;
-        Model { instance_type: instance_type.clone(), image: image.clone(), version: version.clone() }
-    }
-
-    /// Whether the stages form a graph that can be walked: unique names, predecessors that exist, no cycle.
-    pub(crate) fn is_walkable(&self) -> bool {
-        let names: BTreeSet<_> = self.stages.iter().map(|stage| &stage.name).collect();
-        if names.len() != self.stages.len() {
-            return false;
-        }
-        let mut reached = BTreeSet::new();
-        // Each round reaches every stage whose predecessors were reached. A round without progress means a cycle or a
-        // predecessor that does not exist.
-        while reached.len() < names.len() {
-            let before = reached.len();
-            let next: Vec<_> = self
-                .stages
-                .iter()
-                .filter(|stage| stage.after.iter().all(|name| reached.contains(name)))
-                .map(|stage| &stage.name)
-                .collect();
-            reached.extend(next);
-            if reached.len() == before {
-                return false;
-            }
-        }
-        true
-    }
-}
+mod afflicted;
 
 /// The state of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,7 +246,7 @@ impl Resource {
                 let StageState::Reached { at } = self.progress[index].state else { continue };
                 let stage = &self.spec.stages[index];
                 let Some(since) = self.ready_since(stage, setting) else { continue };
-                let mut draws = setting.seed.draws(&self.spec, Decision::Latency(&stage.name), 0);
+                let mut draws = setting.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), 0);
                 let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
                 if let Some(due) = due.filter(|due| at <= *due && due.since(at) < Duration::from_secs(1)) {
                     let progress = &mut self.progress[index];
@@ -361,6 +254,11 @@ impl Resource {
                 }
             }
         }
+    }
+
+    /// What it takes up.
+    pub(crate) fn footprint(&self) -> Footprint {
+        Footprint::new(&self.spec, &self.hardware)
     }
 
     /// The state of a stage, or none when the resource has no such stage.
@@ -448,7 +346,8 @@ impl Resource {
             let id = &self.spec.id;
             let name = stage.name.clone();
             let decision = Decision::Failure(&stage.name);
-            let fails = setting.seed.draws(&self.spec, decision, progress.attempt).happens(stage.failure);
+            let fails =
+                setting.seed.draws(self.spec.drawn_by(), decision, progress.attempt).happens(stage.failure);
             let kind = if fails {
                 let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
                 progress.state = StageState::Failed { at, cause: cause.clone() };
@@ -499,7 +398,7 @@ impl Resource {
             return false;
         }
         let since = (*since).min(now);
-        let takes = latency.draw(&mut setting.seed.draws(&self.spec, Decision::Update(to), 0));
+        let takes = latency.draw(&mut setting.seed.draws(self.spec.drawn_by(), Decision::Update(to), 0));
         let (due, ends) = setting.end_of_new(since, takes);
         self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due, ends } });
         self.generation += 1;
@@ -530,7 +429,7 @@ impl Resource {
 
     /// Begins the deletion, which ends everything else, or goes on with one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, setting: Setting<'_>) {
-        let mut draws = setting.seed.draws(&self.spec, Decision::Deletion, 0);
+        let mut draws = setting.seed.draws(self.spec.drawn_by(), Decision::Deletion, 0);
         let duration = setting.of_deletion(&self.spec).draw(&mut draws);
         let (due, ends) = setting.end_of_new(since, duration);
         let accepted = (!is_adopted).then(|| setting.time(since));
@@ -571,7 +470,8 @@ impl Resource {
     fn enter(&mut self, index: usize, since: Instant, setting: Setting<'_>) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];
-        let mut draws = setting.seed.draws(&self.spec, Decision::Latency(&stage.name), progress.attempt);
+        let mut draws =
+            setting.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), progress.attempt);
         let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
         (progress.state, progress.time) = (StageState::Running { since: since.at, due }, time);
     }

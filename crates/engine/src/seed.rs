@@ -1,12 +1,11 @@
 //! The source of all random draws.
 
-use nephele_model::{Odds, ResourceId, StageName, Verb};
+use nephele_model::{DrawKey, Odds, ResourceId, StageName, Verb};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
-use crate::resource::ResourceSpec;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,14 +76,19 @@ impl Seed {
 
     /// The generator for one decision. ChaCha is documented as portable, unlike rand's standard generator, so a seed
     /// means the same on every machine and in every release.
-    pub(crate) fn draws(&self, resource: &ResourceSpec, decision: Decision<'_>, attempt: u32) -> Draws {
+    pub(crate) fn draws(
+        &self,
+        (id, draw_key): (&ResourceId, Option<&DrawKey>),
+        decision: Decision<'_>,
+        attempt: u32,
+    ) -> Draws {
         let mut key = Canonical::new();
         key.text(&self.0);
-        match &resource.draw_key {
-            None => key.id(&resource.id),
+        match draw_key {
+            None => key.id(id),
             Some(draw_key) => {
                 // No resource has an empty name, so the key of a set never equals the key of a name.
-                key.id(&ResourceId { name: String::new(), ..resource.id.clone() });
+                key.id(&ResourceId { name: String::new(), ..id.clone() });
                 key.text(&draw_key.set);
                 key.number(u64::from(draw_key.ordinal));
             }

@@ -9,8 +9,8 @@ use crate::catalog::{Catalog, Latencies};
 use crate::clock::{Clock, Clocks, CloudTime};
 use crate::config::Config;
 use crate::latency::Latency;
-use crate::resource::{ResourceSpec, StageSpec};
 use crate::seed::Seed;
+use crate::spec::{ResourceSpec, StageSpec};
 use crate::usage::Catalogs;
 
 /// An instant on the engine's line of time, and in the time of a cloud.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Hardware};
 use crate::config::Config;
-use crate::resource::{Resource, ResourceSpec};
+use crate::spec::ResourceSpec;
 
 /// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
 /// exists.
@@ -33,10 +33,6 @@ impl Footprint {
         let ResourceSpec { zone, catalog, instance_type, market, .. } = spec;
         let (zone, catalog, instance_type) = (zone.clone(), catalog.clone(), instance_type.clone());
         Self { zone, catalog, instance_type, processors: hardware.processors(), market: *market }
-    }
-
-    pub(crate) fn of(resource: &Resource) -> Self {
-        Self::new(&resource.spec, &resource.hardware)
     }
 
     /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.

@@ -10,7 +10,7 @@ use proptest::sample::{select, subsequence};
 use super::*;
 use crate::affliction::Affliction;
 use crate::fault::{Effect, Matches};
-use crate::resource::ResourceSpec;
+use crate::spec::ResourceSpec;
 
 const VALUES: [&str; 3] = ["a", "b", "c"];
 

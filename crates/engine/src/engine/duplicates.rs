@@ -10,10 +10,12 @@
 //! If no more instances can leak, or there is no room for a second one, the repetition finds the first one. So it does
 //! when the fault is gone or its time is over.
 
+use super::Engine;
 use crate::checks::{Checked, check};
-use crate::engine::Engine;
-use crate::operation::{Event, Operation, Outcome, Request};
-use crate::resource::ResourceSpec;
+use crate::event::Event;
+use crate::operation::{Operation, Request};
+use crate::outcome::Outcome;
+use crate::spec::ResourceSpec;
 use nephele_model::ResourceId;
 
 impl Engine {

@@ -7,8 +7,9 @@
 
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 
-use crate::engine::Engine;
-use crate::operation::{Event, EventKind, Outcome};
+use super::Engine;
+use crate::event::{Event, EventKind};
+use crate::outcome::Outcome;
 use crate::resource::Resource;
 
 impl Engine {

@@ -1,0 +1,89 @@
+//! Resources that an earlier process had.
+//!
+//! ```text
+//!   objects ──▶ Reserve: it exists, and is not known in full yet ──▶ Adopt: it is what it was
+//!                                                                     │ no fault is asked, no rate counts
+//!                                                                     ▼
+//!                     the repeated Create, RegisterBackend, Update and Delete find what they ask for
+//! ```
+//!
+//! So a restart does not show: an adopted resource has its stages, its update, its deletion and its place behind its load
+//! balancers, and those who repeat their operations change nothing.
+
+use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime};
+
+use super::{Engine, reschedule};
+use crate::adoption::Former;
+use crate::event::Event;
+use crate::outcome::Outcome;
+use crate::resource::{Resource, UpdateSpec};
+use crate::setting::Settings;
+use crate::spec::ResourceSpec;
+
+impl Engine {
+    /// Adopts a resource. One that exists is changed as by a repeated creation.
+    pub(crate) fn adopt(
+        &mut self,
+        now: SimTime,
+        caller: &str,
+        spec: &ResourceSpec,
+        former: &Former,
+        events: &mut Vec<Event>,
+    ) -> Result<Outcome, CloudError> {
+        let id = &spec.id;
+        let is_there = self.get(id).is_some();
+        // The creation takes the place of the reservation.
+        let backends = self.reserved.get(id).map(|known| known.backends.clone()).unwrap_or_default();
+        let created = former.created.min(now);
+        let outcome = self.create(now, caller, spec, former.hardware.as_ref(), created, &former.reached)?;
+        if !is_there && let Some(update) = &former.update {
+            self.resume_update(now, id, update);
+        }
+        if !is_there {
+            if let Some(since) = former.deleting {
+                self.begin_deletion(since.min(now), id, true);
+            }
+            events.extend(self.get(id).map(|made| made.adopted(now)));
+        }
+        if outcome == Outcome::Accepted {
+            events.extend(self.afflict(now, id, !is_there));
+        }
+        if !is_there && id.kind == ResourceKind::Instance {
+            for (name, stage) in &former.load_balancers {
+                let load_balancer =
+                    ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
+                if let Some(expected) = self.reserved.get_mut(&load_balancer) {
+                    expected.backends.insert(id.name.clone(), stage.clone());
+                    continue;
+                }
+                let as_adopted = self.get(&load_balancer).and_then(Resource::as_adopted);
+                self.lead(now, &load_balancer, &id.name, stage, events);
+                // Its backend is a part of what is adopted.
+                if let Some((at, found)) = as_adopted.zip(self.resources.get_mut(&load_balancer)) {
+                    found.note_adoption(at);
+                }
+            }
+        }
+        for (name, stage) in &backends {
+            self.lead(now, id, name, stage, events);
+        }
+        // Its creator knows what a read shows, unless it was refused.
+        if !is_there
+            && !former.is_read_refused
+            && let Some(made) = self.resources.get_mut(id)
+        {
+            made.note_adoption(now);
+        }
+        Ok(outcome)
+    }
+
+    /// Lets an update that had begun continue.
+    fn resume_update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) {
+        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
+        let Some(resource) = resources.get_mut(id) else { return };
+        let before = resource.next_deadline();
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        resource.begin_update(now, update, setting);
+        reschedule(deadlines, before, resource);
+    }
+}

@@ -1,0 +1,320 @@
+//! What faults do to resources.
+//!
+//! ```text
+//!   PutFault ──▶ all resources of the account, by set and number ─┐
+//!   Create, Adopt ──▶ the resource                                ├─▶ decided once: hit, or spared
+//!   it reaches a stage for which the fault has waited ────────────┤
+//!                                                                 ▼
+//!                                          hit: Afflicted ─▶ stages wait, backends are out of service
+//!   DeleteFault, FaultEnded, or it no longer matches: healed ◀────┤
+//!                       a notice that is over: something else ◀────┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nephele_model::{
+    Decided, FaultRecord, GroupId, ResourceId, ResourceKind, SimTime, StageName, count_step,
+};
+
+use super::{Engine, load_balancer_of, reschedule};
+use crate::affliction::{Affliction, NoticeEnd};
+use crate::clock::CloudTime;
+use crate::event::{Event, EventKind};
+use crate::fault::{FaultState, Matches, Subject};
+use crate::resource::{Due, Resource, StageState};
+use crate::setting::{Setting, Settings};
+
+/// How many names of instances are looked up in each group. Where a fault has more, it costs less to look at all.
+const NAMES_MAX: usize = 10;
+
+impl Engine {
+    /// Lets the faults of its account decide about a resource that is new or was changed. An adopted resource existed
+    /// before, so most faults have decided about it before.
+    pub(crate) fn afflict(&mut self, at: SimTime, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
+        // Almost every cloud has no faults at almost every time.
+        if self.faults.is_empty() {
+            return Vec::new();
+        }
+        let mut resources = vec![id.clone()];
+        if id.kind == ResourceKind::LoadBalancer {
+            // It has the labels of its group.
+            let group = GroupId { account: id.account.clone(), name: id.group.clone() };
+            resources.extend(in_order(self.group(&group)).into_iter().filter(|other| other != id));
+        }
+        // One fault after the other, and each about the resources in order.
+        let mut asked = BTreeSet::new();
+        for (position, id) in resources.iter().enumerate() {
+            let Some(resource) = self.get(id) else { continue };
+            let group = load_balancer_of(&self.resources, &id.account, &id.group);
+            let subject = Subject { spec: &resource.spec, group: group.map(|found| &found.spec.labels) };
+            asked.extend(self.faults.deciding(&subject).into_iter().map(|fault| (fault, position)));
+        }
+        let mut events = Vec::new();
+        for (fault, position) in asked {
+            let fault = ResourceId::fault(id.account.as_str(), &*fault);
+            events.extend(self.decide(at, &fault, &resources[position], is_adopted));
+        }
+        events
+    }
+
+    /// Lets the faults decide about a resource that have waited for it to reach one of these stages.
+    pub(crate) fn afflict_after(
+        &mut self,
+        at: SimTime,
+        id: &ResourceId,
+        stages: &BTreeSet<StageName>,
+    ) -> Vec<Event> {
+        let Some(resource) = self.get(id).filter(|_| !stages.is_empty() && !self.faults.is_empty()) else {
+            return Vec::new();
+        };
+        let group = load_balancer_of(&self.resources, &id.account, &id.group);
+        let subject = Subject { spec: &resource.spec, group: group.map(|found| &found.spec.labels) };
+        let has_waited = |fault: &ResourceId| {
+            let affliction = self.faults.get(fault).and_then(FaultState::affliction);
+            affliction
+                .and_then(|affliction| affliction.after.as_ref())
+                .is_some_and(|after| stages.contains(after))
+        };
+        let deciding = self.faults.deciding(&subject);
+        let faults = deciding.iter().map(|name| ResourceId::fault(id.account.as_str(), &**name));
+        let faults: Vec<_> = faults.filter(has_waited).collect();
+        faults.iter().flat_map(|fault| self.decide(at, fault, id, false)).collect()
+    }
+
+    /// Lets a fault that is new or was changed decide about all resources of its account.
+    pub(crate) fn afflict_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
+        let Some(state) = self.faults.get(fault) else { return Vec::new() };
+        // Some of them it may not match any more.
+        let known = state.known().filter_map(|id| self.resources.get_key_value(id));
+        let resources: BTreeMap<_, _> = known.chain(self.matched(state)).collect();
+        let mut events = Vec::new();
+        for id in in_order(resources.values().copied()) {
+            events.extend(self.decide(at, fault, &id, false));
+        }
+        events
+    }
+
+    /// The resources of its account that a fault matches and that can have its affliction.
+    ///
+    /// Looks at the groups of the account, and at nothing in a group whose labels do not fit; where the fault names few
+    /// instances, at nothing else than these. Other fields are compared for each resource: an index for each of them would have
+    /// to be kept for every resource, and Faults are put seldom.
+    fn matched<'a>(&'a self, state: &'a FaultState) -> Vec<(&'a ResourceId, &'a Resource)> {
+        let Some(kind) = state.affliction().map(|affliction| affliction.of) else { return Vec::new() };
+        let (account, Matches { names, group: selector, .. }) = (&state.id.account, &state.fault.matches);
+        let names_few = kind == ResourceKind::Instance && (1..=NAMES_MAX).contains(&names.len());
+        let mut matched = Vec::new();
+        for (group, labels) in self.groups(account) {
+            if !selector.fits(labels.unwrap_or(&BTreeMap::new())) {
+                continue;
+            }
+            let fits = |(_, resource): &(_, &Resource)| {
+                state.can_afflict(&Subject { spec: &resource.spec, group: labels })
+            };
+            if names_few {
+                let ids = names.iter().map(|name| ResourceId::instance(account, group, name));
+                matched.extend(ids.filter_map(|id| self.resources.get_key_value(&id)).filter(fits));
+            } else {
+                let first = ResourceId::first(account, group, kind);
+                let all = self.resources.range(first..).inspect(|_| count_step());
+                let is_here =
+                    |id: &ResourceId| id.account == *account && id.group == group && id.kind == kind;
+                matched.extend(all.take_while(|(id, _)| is_here(id)).filter(fits));
+            }
+        }
+        matched
+    }
+
+    /// The groups of an account that have resources, in order, each with the labels of its load balancer.
+    fn groups<'a>(
+        &'a self,
+        account: &'a str,
+    ) -> impl Iterator<Item = (&'a str, Option<&'a BTreeMap<String, String>>)> + 'a {
+        let from = move |group: &str| {
+            let first = ResourceId::first(account, group, ResourceKind::Instance);
+            let (id, _) = self.resources.range(first..).next()?;
+            (id.account == account).then_some(id.group.as_str())
+        };
+        // The next name after that of a group.
+        let groups = std::iter::successors(from(""), move |group| from(&format!("{group}\0")));
+        groups.map(move |group| {
+            let found = load_balancer_of(&self.resources, account, group);
+            (group, found.map(|found| &found.spec.labels))
+        })
+    }
+
+    /// Heals what a fault has hit that has no effect any more.
+    pub(crate) fn heal(&mut self, at: SimTime, fault: &str, afflicted: &BTreeSet<ResourceId>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for id in afflicted {
+            events.extend(self.set_affliction(at, id, fault, None, None));
+        }
+        events
+    }
+
+    /// Lets a fault decide about a resource.
+    fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
+        let Self { resources, faults, config, catalogs, seed, clocks, .. } = &mut *self;
+        let Some(resource) = resources.get(id) else { return Vec::new() };
+        // What is being deleted can only be healed.
+        let is_listed = |state: &FaultState| state.afflicted.contains(id);
+        if resource.deleting.is_some() && !faults.get(fault).is_some_and(is_listed) {
+            return Vec::new();
+        }
+        let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
+        let subject = Subject { spec: &resource.spec, group };
+        let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
+        let is_untimely = faults.get(fault).is_some_and(|state| state.is_untimely_for(resource, is_adopted));
+        let decided = if is_untimely {
+            // It is decided about when its time comes, whatever an earlier specification has said.
+            faults.forget_in(fault, id);
+            Decided::Spared
+        } else {
+            faults.decide(fault, &subject, at, is_adopted, setting.seed)
+        };
+        if decided == Decided::HitBefore
+            && let Some(ends) =
+                faults.get(fault).and_then(|state| state.former_notice_end(resource, at, setting))
+        {
+            faults.keep_notice(fault, id, ends);
+        }
+        let state = faults.get(fault);
+        let affliction = state.filter(|_| decided != Decided::Spared).and_then(FaultState::affliction);
+        let ends = state.and_then(|state| state.notice_end(id));
+        let wanted = affliction.cloned().map(|affliction| affliction.at_notice(ends));
+        let events = self.set_affliction(at, id, &fault.name, wanted, ends);
+        if ends.is_none() {
+            self.keep_notice(fault, id);
+        }
+        events
+    }
+
+    /// Lets the fault remember when its notice to a resource is over.
+    fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId) {
+        let due = self.get(id).and_then(|resource| resource.notices.get(&fault.name)).copied();
+        if let Some(ends) = due.and_then(Due::time) {
+            self.faults.keep_notice(fault, id, ends);
+        }
+    }
+
+    /// Lets happen what comes after the notice of a fault.
+    pub(crate) fn end_notice(&mut self, at: SimTime, id: &ResourceId, fault: &str) -> Vec<Event> {
+        let affliction = self.get(id).and_then(|resource| resource.afflictions.get(fault));
+        let Some(notice) = affliction.and_then(|affliction| affliction.notice.clone()) else {
+            return Vec::new();
+        };
+        // After a restart it is over at once, also while the clock stands still.
+        self.faults.keep_notice(&ResourceId::fault(&id.account, fault), id, NoticeEnd::OVER);
+        self.set_affliction(at, id, fault, Some(notice.then), None)
+    }
+
+    /// Sets what is wrong with a resource because of a fault. `ends` is when a notice is over, if an earlier process gave it.
+    fn set_affliction(
+        &mut self,
+        at: SimTime,
+        id: &ResourceId,
+        fault: &str,
+        wanted: Option<Affliction>,
+        ends: Option<CloudTime>,
+    ) -> Vec<Event> {
+        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = &mut *self;
+        let Some(resource) = resources.get_mut(id) else { return Vec::new() };
+        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let known = resource.afflictions.get(fault);
+        if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
+            return Vec::new();
+        }
+        let (before, ran, held) =
+            (resource.next_deadline(), resource.running_stages(), resource.held_stages());
+        // Nothing comes after what is final.
+        let changing = wanted.as_ref().filter(|affliction| !affliction.is_final);
+        match changing.and_then(|affliction| affliction.notice.as_ref()) {
+            Some(notice) => {
+                let new = || setting.end_of_new(at, notice.lasts);
+                let (due, ends) = ends.map_or_else(new, |ends| setting.when(ends));
+                let due = due.map(|due| due.max(at));
+                resource.notices.insert(fault.to_owned(), Due { due, ends });
+            }
+            None => drop(resource.notices.remove(fault)),
+        }
+        match &wanted {
+            Some(affliction) => drop(resource.afflictions.insert(fault.to_owned(), affliction.clone())),
+            None => drop(resource.afflictions.remove(fault)),
+        }
+        resource.resume(at, &held, setting);
+        resource.generation += 1;
+        let kind = EventKind::Afflicted { fault: fault.to_owned(), affliction: wanted };
+        let event = Event::new(at, id.clone(), resource.generation, kind);
+        reschedule(deadlines, before, resource);
+        let runs = resource.running_stages();
+        let mut events = vec![event];
+        if runs.is_empty() {
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendOutOfService, &ran));
+        } else if ran.is_empty() {
+            events.extend(self.tell_load_balancers(at, id, EventKind::BackendInService, &runs));
+        }
+        events
+    }
+}
+
+/// Resources ordered by group, set and number, so that a fault with a budget hits the same ones in every run. Names of
+/// instances are random.
+fn in_order<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<ResourceId> {
+    let mut specs: Vec<_> = resources.map(|resource| &resource.spec).collect();
+    specs.sort_by_key(|spec| (&spec.id.group, spec.id.kind, &spec.draw_key, &spec.id.name));
+    specs.into_iter().map(|spec| spec.id.clone()).collect()
+}
+
+impl FaultState {
+    /// What is wrong with the resources that it hits. None for a fault of operations.
+    #[must_use]
+    pub fn affliction(&self) -> Option<&Affliction> {
+        self.fault.effect.affliction()
+    }
+
+    /// When the notice that an earlier process gave to a resource is over, if the specification has not changed since. The
+    /// notice began when the fault or its window began, or when the resource was there or had come far enough, whichever
+    /// was last.
+    fn former_notice_end(&self, resource: &Resource, at: SimTime, setting: Setting<'_>) -> Option<CloudTime> {
+        let affliction = self.affliction()?;
+        let notice = affliction.notice.as_ref()?;
+        let reached = match affliction.after.as_ref().and_then(|stage| resource.stage(stage)) {
+            Some(StageState::Reached { at }) => *at,
+            _ => resource.created,
+        };
+        let hit = self.window_began().max(resource.created).max(reached);
+        let ends = setting.time(hit).after(notice.lasts);
+        Some(if ends <= setting.time(at) { NoticeEnd::OVER } else { ends })
+    }
+
+    /// When it began to decide about the resources that were there.
+    fn window_began(&self) -> SimTime {
+        let FaultRecord { began, windows, .. } = self.decisions.record;
+        match self.fault.budget.schedule {
+            Some(schedule) => schedule.begin(began, windows),
+            None => began,
+        }
+    }
+
+    /// Whether the resource has come too far for it, or not far enough. It has come too far if the fault only holds stages,
+    /// and the resource reached all of them before it was decided about, or if the resource reached the stage before which
+    /// it has to be hit. Such a resource does not count: a fault that holds one machine holds the next new one. An earlier
+    /// process decided about a resource that is adopted when the resource had not come as far.
+    fn is_untimely_for(&self, resource: &Resource, is_adopted: bool) -> bool {
+        self.affliction().is_some_and(|Affliction { holds, before, after, is_down, is_final, .. }| {
+            let only_holds = !holds.is_empty() && !is_down && !is_final;
+            let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
+            let was_before = |stage: &StageName| match resource.stage(stage) {
+                Some(StageState::Reached { at }) if is_adopted && self.decisions.came_back() => {
+                    let began = self.window_began();
+                    *at > began || resource.created > began
+                }
+                state => !matches!(state, Some(StageState::Reached { .. })),
+            };
+            let is_past = before.as_ref().is_some_and(|stage| !was_before(stage));
+            let is_early = after.as_ref().is_some_and(|stage| !reached.contains(stage));
+            (is_past || is_early || (only_holds && holds.is_subset(&reached)))
+                && !self.afflicted.contains(&resource.spec.id)
+        })
+    }
+}

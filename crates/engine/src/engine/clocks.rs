@@ -1,0 +1,128 @@
+//! Changes of the clocks of catalogs.
+
+use std::time::Duration;
+
+use nephele_model::{ResourceId, ResourceKind, SimTime, count_step};
+
+use super::{Engine, reschedule};
+use crate::clock::{Clock, ClockRecord, ClockSetting, CloudTime};
+use crate::resource::Resource;
+
+impl Engine {
+    /// The clock of a catalog. None if it was never changed: then it runs with the engine's time.
+    #[must_use]
+    pub fn clock(&self, catalog: &ResourceId) -> Option<&Clock> {
+        self.clocks.get(catalog)
+    }
+
+    /// The setting of the clock of a catalog. None if the catalog does not exist.
+    #[must_use]
+    pub fn clock_setting(&self, catalog: &ResourceId) -> Option<ClockSetting> {
+        self.catalogs.get(catalog).map(|catalog| catalog.clock)
+    }
+
+    /// Sets the clock of a catalog. `from` is the setting before. Deadlines are computed again, and the first step is
+    /// taken.
+    pub(crate) fn set_clock(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        from: Option<ClockSetting>,
+        former: Option<&ClockRecord>,
+        to: &ClockSetting,
+    ) {
+        let adopted = former.filter(|_| from.is_none());
+        let clock = |record: &ClockRecord| Clock {
+            since: record.since.min(now),
+            time: record.time,
+            rate: record.setting.rate,
+            is_paused: record.setting.is_paused,
+            steps: 0,
+        };
+        if let Some(record) = adopted {
+            self.clocks.insert(id.clone(), clock(record));
+        }
+        // What a new catalog counts was done before, unless a record says how much of it.
+        let before = from.or(adopted.map(|record| record.setting));
+        let before =
+            before.unwrap_or(ClockSetting { steps: to.steps, ahead: to.ahead, ..ClockSetting::default() });
+        let changes = before != *to;
+        if changes {
+            self.clocks.entry(id.clone()).or_insert_with(|| Clock::new(now)).set(now, &before, to);
+        }
+        let Some(clock) = self.clocks.get(id).copied().filter(|_| changes || adopted.is_some()) else {
+            return;
+        };
+        let ahead = to.ahead.saturating_sub(before.ahead);
+        let mut leapt = clock;
+        if !ahead.is_zero() {
+            leapt.leap(ahead);
+            self.clocks.insert(id.clone(), leapt);
+        }
+        self.of_catalog(id, |resource| {
+            resource.set_ends(|ends| (leapt.when(clock.hold(ends)), clock.hold(ends)));
+        });
+        self.step(now, id);
+    }
+
+    /// Forgets the clock of a catalog that is gone: time passes at rate 1 from now on.
+    pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
+        let Some(clock) = self.clocks.remove(id) else { return };
+        let time = clock.time(now);
+        self.of_catalog(id, |resource| {
+            let due = |ends: CloudTime| {
+                let left =
+                    Duration::from_millis(ends.as_micros().saturating_sub(time.as_micros()).div_ceil(1000));
+                let due = now + left;
+                (Some(due), CloudTime::from(due))
+            };
+            resource.set_ends(due);
+            resource.forget_own_time();
+        });
+    }
+
+    /// Lets the next stage, update or deletion of a catalog end, if its clock stands still and a step is left.
+    pub(crate) fn step(&mut self, now: SimTime, id: &ResourceId) {
+        let Some(clock) = self.clocks.get_mut(id).filter(|clock| clock.steps > 0) else { return };
+        let time = clock.time;
+        clock.steps -= 1;
+        let all = self.resources.range(first_of_account(id)..).inspect(|_| count_step());
+        let all = all.take_while(|(other, _)| other.account == id.account).map(|(_, resource)| resource);
+        let ours = all.filter(|resource| resource.is_of(id));
+        let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
+        match next {
+            None => {
+                // Nothing is under way: the steps are lost.
+                if let Some(clock) = self.clocks.get_mut(id) {
+                    clock.steps = 0;
+                }
+            }
+            Some((ends, resource)) => {
+                let Some(found) = self.resources.get_mut(&resource) else { return };
+                let before = found.next_deadline();
+                found.end_now(ends, now, time);
+                reschedule(&mut self.deadlines, before, found);
+            }
+        }
+    }
+
+    /// Changes the instances of a catalog, with their deadlines.
+    fn of_catalog(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
+        let first = first_of_account(id);
+        for (_, resource) in
+            self.resources.range_mut(first..).take_while(|(other, _)| other.account == id.account)
+        {
+            count_step();
+            if resource.is_of(id) {
+                let before = resource.next_deadline();
+                change(resource);
+                reschedule(&mut self.deadlines, before, resource);
+            }
+        }
+    }
+}
+
+/// A name before all resources of an account.
+fn first_of_account(id: &ResourceId) -> ResourceId {
+    ResourceId::first(&id.account, "", ResourceKind::Instance)
+}

@@ -1,0 +1,73 @@
+//! Reads that do not show a change yet.
+//!
+//! ```text
+//!   a creation, in a catalog with a lag ──▶ hidden for that long after the creation
+//!   an operation, hit by a fault that lags ──▶ what it changed is hidden for as long as was drawn
+//!                  │ the longer one decides
+//!                  ▼
+//!   Describe ──▶ NotVisibleYet, and if the caller made the change itself, a finding
+//! ```
+
+use std::time::Duration;
+
+use nephele_model::{CloudError, HiddenBy, ResourceId, Verb};
+
+use super::Engine;
+use crate::fault::Lag;
+use crate::lag::Hidden;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+
+/// Why a read does not show something, and for how long.
+struct Reason {
+    lag: Duration,
+    left: Duration,
+    /// Whether the reader made the change itself.
+    is_own: bool,
+    by: Option<Box<HiddenBy>>,
+}
+
+impl Engine {
+    /// Answers a read. Right after a change, it may not show yet.
+    pub(crate) fn describe(&mut self, operation: &Operation, id: &ResourceId) -> Result<Outcome, CloudError> {
+        let (now, caller) = (operation.at, operation.caller.as_str());
+        let found = self.resources.get(id);
+        let since_creation = found.map(|found| {
+            let catalog = self.catalogs().get(&found.spec.catalog_id());
+            let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
+            let left = lag.saturating_sub(now.since(found.created));
+            // A new process reads what it had adopted, and cannot know what it could see before.
+            let is_own = found.creator == caller && found.as_adopted().is_none();
+            Reason { lag, left, is_own, by: None }
+        });
+        let mut of_catalog = found.map(|found| found.spec.catalog_id());
+        let mut reasons: Vec<_> = since_creation.into_iter().collect();
+        for (fault, hidden) in self.faults.hidden(id, now) {
+            let Hidden { operation, caller: writer, catalog, lag, until } = hidden;
+            let by = Some(Box::new(HiddenBy { fault: fault.to_owned(), operation: *operation }));
+            of_catalog.get_or_insert_with(|| ResourceId::catalog(&id.account, catalog));
+            reasons.push(Reason { lag: *lag, left: until.since(now), is_own: writer == caller, by });
+        }
+        reasons.retain(|reason| !reason.left.is_zero());
+        if reasons.iter().any(|reason| reason.is_own)
+            && let Some(catalog) = of_catalog
+        {
+            self.note_finding(&catalog, caller, |findings| findings.missed_reads += 1);
+        }
+        match reasons.into_iter().max_by_key(|reason| reason.left) {
+            Some(Reason { lag, left: visible_in, by, .. }) => {
+                Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by })
+            }
+            None if self.resources.contains_key(id) => Ok(Outcome::Accepted),
+            None => Err(CloudError::NotFound(id.clone())),
+        }
+    }
+
+    /// Hides what an operation that was carried out has changed.
+    pub(crate) fn hide(&mut self, operation: &Operation, verb: Verb, catalog: String, lag: Lag) {
+        let (id, caller) = (operation.request.target(), operation.caller.clone());
+        let Lag { fault, lasts } = lag;
+        let hidden = Hidden { operation: verb, caller, catalog, lag: lasts, until: operation.at + lasts };
+        self.faults.hide(&ResourceId::fault(&id.account, fault), id, hidden);
+    }
+}

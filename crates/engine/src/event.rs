@@ -1,0 +1,101 @@
+//! What changes in the cloud.
+
+use std::time::Duration;
+
+use nephele_model::{ResourceId, SimTime, StageName};
+use serde::{Deserialize, Serialize};
+
+use crate::affliction::Affliction;
+
+/// A change in the cloud, by the passing of time or caused by an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The time.
+    pub at: SimTime,
+    /// The resource.
+    pub id: ResourceId,
+    /// The generation of the resource after the event.
+    pub generation: u64,
+    /// The change.
+    pub kind: EventKind,
+    /// How long the operation took that ends with it, or has come so far with it: the creation of an instance, or a
+    /// deletion. None for other changes, for journals of earlier releases, and if an earlier process accepted the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Took>,
+}
+
+/// How long an operation took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// The time since the operation was accepted, in the time of the cloud.
+    pub time: Duration,
+    /// Whether nothing is left to be done.
+    pub is_all: bool,
+}
+
+impl Event {
+    /// A change that says nothing about an operation.
+    pub(crate) fn new(at: SimTime, id: ResourceId, generation: u64, kind: EventKind) -> Self {
+        Self { at, id, generation, kind, took: None }
+    }
+}
+
+/// The change of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventKind {
+    /// The resource was adopted, with these stages reached at these instants.
+    Adopted {
+        /// The stages and times, in the order of the specification.
+        reached: Vec<(StageName, SimTime)>,
+        /// Whether it is being deleted.
+        #[serde(default)]
+        is_deleting: bool,
+    },
+    /// A stage was reached.
+    StageReached(StageName),
+    /// A stage failed.
+    StageFailed {
+        /// The stage.
+        stage: StageName,
+        /// The cause.
+        cause: String,
+    },
+    /// A fault afflicts the resource, or no longer does so.
+    Afflicted {
+        /// The name of the fault.
+        fault: String,
+        /// What is wrong with the resource. None if it is healed.
+        affliction: Option<Affliction>,
+    },
+    /// The update of this name has ended.
+    Updated(String),
+    /// The instance of this name is now in service at the load balancer.
+    BackendInService(String),
+    /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
+    /// itself is deleted.
+    BackendOutOfService(String),
+    /// The instance or load balancer leaked: it is gone for its owner, which the next event says unless another instance has replaced it,
+    /// and still takes up its room.
+    Leaked {
+        /// The name of the fault.
+        fault: String,
+        /// When it leaked, see `since` of [`crate::Leaked`].
+        since: SimTime,
+        /// Its addresses.
+        addresses: Vec<String>,
+        /// Whether it leaked in an earlier process. Then it is no resource, and its generation is 0.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_adopted: bool,
+        /// Whether another instance has its name now: a repeated creation made a second one. That one begins anew, and no
+        /// event says that the first one is gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_replaced: bool,
+    },
+    /// The leaked instance or load balancer that had this name is gone. Its generation is 0, because it is no resource.
+    LeakedDeleted {
+        /// When it leaked, see `since` of [`crate::Leaked`].
+        since: SimTime,
+    },
+    /// The resource is gone.
+    Deleted,
+}

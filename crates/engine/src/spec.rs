@@ -1,0 +1,133 @@
+//! What is asked of resources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nephele_model::{DrawKey, Endpoint, Market, Odds, ResourceId, StageName};
+use serde::{Deserialize, Serialize};
+
+use crate::affliction::Affliction;
+use crate::catalog::Model;
+use crate::latency::Latency;
+
+/// The specification of a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResourceSpec {
+    /// Its name.
+    pub id: ResourceId,
+    /// The key of its draws. None uses the name.
+    pub draw_key: Option<DrawKey>,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its region. The engine gives it no meaning but in faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The catalog of its account that it is made from. Empty for the catalog without a name.
+    pub catalog: String,
+    /// Its instance type.
+    pub instance_type: Option<String>,
+    /// How an instance is paid for.
+    #[serde(default, skip_serializing_if = "Market::is_on_demand")]
+    pub market: Market,
+    /// The image that it boots from.
+    pub image: Option<String>,
+    /// The Kubernetes version that its image must have, such as `v1.36.3`.
+    pub version: Option<String>,
+    /// Its address; for load balancers only.
+    pub endpoint: Option<Endpoint>,
+    /// The resource that it belongs to.
+    pub owner: Option<ResourceId>,
+    /// Labels for rules to match on.
+    pub labels: BTreeMap<String, String>,
+    /// The addresses of an instance. The engine gives them no meaning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+    /// The stages that it passes through until it is up.
+    pub stages: Vec<StageSpec>,
+    /// How long its deletion takes. None leaves that to its catalog.
+    pub deletion: Option<Latency>,
+}
+
+/// One stage of a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageSpec {
+    /// Its name, unique in the resource.
+    pub name: StageName,
+    /// The stages that must be reached before this one is entered.
+    pub after: Vec<StageName>,
+    /// How long it takes. None leaves that to the catalog.
+    pub latency: Option<Latency>,
+    /// How often it fails.
+    pub failure: Odds,
+}
+
+impl ResourceSpec {
+    /// A resource with nothing but a name. It is up at once, and its deletion takes no time.
+    #[must_use]
+    pub fn new(id: ResourceId) -> Self {
+        Self {
+            id,
+            draw_key: None,
+            zone: None,
+            region: None,
+            catalog: String::new(),
+            instance_type: None,
+            market: Market::OnDemand,
+            image: None,
+            version: None,
+            endpoint: None,
+            owner: None,
+            labels: BTreeMap::new(),
+            addresses: Vec::new(),
+            stages: Vec::new(),
+            deletion: Some(Latency::ZERO),
+        }
+    }
+
+    /// What its draws are keyed by.
+    pub(crate) fn drawn_by(&self) -> (&ResourceId, Option<&DrawKey>) {
+        (&self.id, self.draw_key.as_ref())
+    }
+
+    pub(crate) fn catalog_id(&self) -> ResourceId {
+        ResourceId::catalog(&self.id.account, &self.catalog)
+    }
+
+    /// Whether it can have an affliction.
+    pub(crate) fn can_have(&self, affliction: &Affliction) -> bool {
+        let has = |name: &StageName| self.stages.iter().any(|stage| stage.name == *name);
+        affliction.of == self.id.kind
+            && affliction.among.as_ref().is_none_or(has)
+            && affliction.after.as_ref().is_none_or(has)
+            && affliction.market.is_none_or(|market| market == self.market)
+    }
+
+    pub(crate) fn model(&self) -> Model {
+        let Self { instance_type, image, version, .. } = self;
+        Model { instance_type: instance_type.clone(), image: image.clone(), version: version.clone() }
+    }
+
+    /// Whether the stages form a graph that can be walked: unique names, predecessors that exist, no cycle.
+    pub(crate) fn is_walkable(&self) -> bool {
+        let names: BTreeSet<_> = self.stages.iter().map(|stage| &stage.name).collect();
+        if names.len() != self.stages.len() {
+            return false;
+        }
+        let mut reached = BTreeSet::new();
+        // Each round reaches every stage whose predecessors were reached. A round without progress means a cycle or a
+        // predecessor that does not exist.
+        while reached.len() < names.len() {
+            let before = reached.len();
+            let next: Vec<_> = self
+                .stages
+                .iter()
+                .filter(|stage| stage.after.iter().all(|name| reached.contains(name)))
+                .map(|stage| &stage.name)
+                .collect();
+            reached.extend(next);
+            if reached.len() == before {
+                return false;
+            }
+        }
+        true
+    }
+}
