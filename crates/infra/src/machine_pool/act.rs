@@ -11,15 +11,20 @@ use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION, label_value,
 };
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine};
 use nephele_api::{finalizers, labels};
-use nephele_kit::{Precondition, owner_machine, patch, watch_filter_label};
+use nephele_cloud::ClusterId;
+use nephele_kit::{Outcome, Precondition, owner_machine, patch, watch_filter_label};
 
 use super::Error;
+use super::acted::Acted;
 use super::members::owner_pool;
-use super::plan::{New, Scale, Victim};
+use super::plan::{Decision, New, Scale, Victim};
 use super::validate::Model;
 use crate::context::Context;
+use crate::finalizer::Finalizer;
+use crate::offer;
+use crate::outlook::Outlook;
 
 /// The number of concurrent requests for one pool.
 const AT_A_TIME: usize = 10;
@@ -28,8 +33,56 @@ fn api(object: &InMemoryMachinePool, context: &Context) -> Api<InMemoryMachinePo
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
 }
 
+/// Does what was decided. Returns the object as it was written last, and what was done.
+pub(super) async fn act(
+    object: Arc<InMemoryMachinePool>,
+    context: &Context,
+    decision: Decision,
+) -> Result<(Arc<InMemoryMachinePool>, Acted), Error> {
+    let object = match decision.finalizer() {
+        Finalizer::Added => hold(object, context).await?,
+        Finalizer::Kept | Finalizer::AddedWithSpec | Finalizer::Released => object,
+    };
+    let acted = match decision {
+        Decision::Leave(outcome) => Acted::Left(outcome),
+        Decision::Pause(message) => Acted::Rested(message),
+        Decision::Unpause => Acted::Unpaused,
+        Decision::Remove { victims, left } => {
+            delete(&object, context, victims).await?;
+            removed(&object, context, left).await?
+        }
+        Decision::Scale(wanted) => {
+            own_again(&object, context, &wanted.lost).await?;
+            let written = scale(&object, context, &wanted).await?;
+            let outlook = outlook(&object, context, &wanted.model);
+            let acted = Acted::Scaled { scale: wanted, outlook };
+            return Ok((written.map_or(object, Arc::new), acted));
+        }
+    };
+    Ok((object, acted))
+}
+
+/// Lets the object go when no machine is left.
+async fn removed(object: &InMemoryMachinePool, context: &Context, left: usize) -> Result<Acted, Error> {
+    if left > 0 {
+        return Ok(Acted::Deleting { left });
+    }
+    let api = api(object, context);
+    let removed = patch::remove_finalizer(&api, object, finalizers::MACHINE_POOL).await;
+    removed.map_err(Error::Patch)?;
+    Ok(Acted::Left(Outcome::Done))
+}
+
+/// The hardware of the pool's machines.
+fn outlook(object: &InMemoryMachinePool, context: &Context, model: &Model) -> Outlook {
+    let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
+    let PoolMachine { instance_type, image, .. } = &model.machine;
+    let model = offer::model(instance_type, image, &model.version);
+    Outlook::new(context.describe(&id.namespace, context.offers.of(&id).as_deref(), &model))
+}
+
 /// Adds the finalizer, so that the object is not removed before its machines. Returns the object as it is then.
-pub(super) async fn hold(
+async fn hold(
     object: Arc<InMemoryMachinePool>,
     context: &Context,
 ) -> Result<Arc<InMemoryMachinePool>, Error> {
@@ -39,7 +92,7 @@ pub(super) async fn hold(
 
 /// Creates and deletes machines, and lists the existing ones in the spec. Returns the object as it was written, if it
 /// was.
-pub(super) async fn scale(
+async fn scale(
     object: &InMemoryMachinePool,
     context: &Context,
     scale: &Scale,
@@ -85,20 +138,20 @@ async fn make(
 }
 
 /// Makes the pool the owner of machines that lost it.
-pub(super) async fn own_again(
+async fn own_again(
     pool: &InMemoryMachinePool,
     context: &Context,
-    lost: Vec<Arc<InMemoryMachine>>,
+    lost: &[Arc<InMemoryMachine>],
 ) -> Result<(), Error> {
     let machines: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
     for machine in lost {
-        let mut wanted = (*machine).clone();
+        let mut wanted = InMemoryMachine::clone(machine);
         let owner = owner(pool);
         wanted.owner_references_mut().retain(|other| other.kind != owner.kind || other.name != owner.name);
         wanted.owner_references_mut().push(owner);
         // The list is replaced as a whole.
-        let patched = patch::object(&machines, &*machine, &wanted, Precondition::ResourceVersion).await;
+        let patched = patch::object(&machines, &**machine, &wanted, Precondition::ResourceVersion).await;
         patched.map_err(Error::Own)?;
     }
     Ok(())
@@ -146,11 +199,7 @@ fn machine(pool: &InMemoryMachinePool, model: &Model, new: &New) -> InMemoryMach
 }
 
 /// Deletes Machines, and InMemoryMachines that have none.
-pub(super) async fn delete(
-    object: &InMemoryMachinePool,
-    context: &Context,
-    victims: Vec<Victim>,
-) -> Result<(), Error> {
+async fn delete(object: &InMemoryMachinePool, context: &Context, victims: Vec<Victim>) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     stream::iter(victims)
         .map(|victim| delete_one(&namespace, context, victim))
@@ -183,10 +232,4 @@ async fn delete_one(namespace: &str, context: &Context, victim: Victim) -> Resul
             patch::delete(&objects, &object).await.map(drop).map_err(Error::Delete)
         }
     }
-}
-
-/// Removes the finalizer when no machine is left.
-pub(super) async fn let_go(object: &InMemoryMachinePool, context: &Context) -> Result<(), Error> {
-    let api = api(object, context);
-    patch::remove_finalizer(&api, object, finalizers::MACHINE_POOL).await.map(drop).map_err(Error::Patch)
 }

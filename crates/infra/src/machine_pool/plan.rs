@@ -1,11 +1,12 @@
 //! What to do about a pool. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::InMemoryMachinePool;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
 use nephele_kit::Outcome;
 
 use super::members::{Link, Member};
@@ -21,9 +22,18 @@ const SURGE: usize = 1;
 /// new instance is terminated and none can be deleted, three times the wanted machines exist at most.
 const TERMINATED_MAX: usize = 2;
 
-/// What to do.
+/// What to do first.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
+    /// Ask the API which machines there are: [`answered`] decides. The caches may not have one that was created a moment ago.
+    Ask,
+    /// This, without a question.
+    Decided(Decision),
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
     /// Nothing.
     Leave(Outcome),
     /// Report that the object is paused, for this reason.
@@ -40,6 +50,8 @@ pub(super) enum Plan {
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) model: Model,
+    /// Machines of the pool that lost it as their owner.
+    pub(super) lost: Vec<Arc<InMemoryMachine>>,
     pub(super) made: Vec<New>,
     pub(super) victims: Vec<Victim>,
     /// Why no machine is created.
@@ -106,7 +118,7 @@ impl Waiting {
     }
 }
 
-impl Plan {
+impl Decision {
     /// What happens to our finalizer.
     pub(super) fn finalizer(&self) -> Finalizer {
         match self {
@@ -116,8 +128,8 @@ impl Plan {
         }
     }
 
-    /// Whether the plan creates or deletes machines, or removes the pool because no machine is left.
-    pub(super) fn changes_machines(&self) -> bool {
+    /// Whether machines are created or deleted, or the pool goes because no machine is left.
+    fn changes_machines(&self) -> bool {
         match self {
             Self::Scale(scale) => !scale.made.is_empty() || !scale.victims.is_empty(),
             Self::Remove { victims, left } => !victims.is_empty() || *left == 0,
@@ -143,28 +155,35 @@ impl Scale {
     }
 }
 
-pub(super) fn plan(object: &InMemoryMachinePool, validated: Validated, members: Members) -> Plan {
+/// What to do about a pool, by what the caches have.
+pub(super) fn first(object: &InMemoryMachinePool, validated: Validated, members: Members) -> Plan {
+    let decision = answered(object, validated, members);
+    if decision.changes_machines() { Plan::Ask } else { Plan::Decided(decision) }
+}
+
+/// What to do about a pool, by what the API has.
+pub(super) fn answered(object: &InMemoryMachinePool, validated: Validated, members: Members) -> Decision {
     let deleting = object.metadata.deletion_timestamp.is_some();
     let held = is_held(&object.metadata, finalizers::MACHINE_POOL);
     match validated {
-        Validated::ExternallyManaged => Plan::Leave(Outcome::WaitingOn("external manager")),
+        Validated::ExternallyManaged => Decision::Leave(Outcome::WaitingOn("external manager")),
         // Nothing was created for it.
-        _ if deleting && !held => Plan::Leave(Outcome::Done),
+        _ if deleting && !held => Decision::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
-        Validated::Paused(message) => Plan::Pause(message),
+        Validated::Paused(message) => Decision::Pause(message),
         Validated::WithoutOwner | Validated::Orphaned | Validated::Wanted(_) if deleting => remove(members),
-        Validated::WithoutOwner => Plan::Leave(Outcome::WaitingOn("owner")),
-        Validated::Orphaned => Plan::Leave(Outcome::WaitingOn("machine pool and cluster")),
-        Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => Plan::Scale(Box::new(scale(object, *wanted, members))),
+        Validated::WithoutOwner => Decision::Leave(Outcome::WaitingOn("owner")),
+        Validated::Orphaned => Decision::Leave(Outcome::WaitingOn("machine pool and cluster")),
+        Validated::Wanted(_) if was_paused(object) => Decision::Unpause,
+        Validated::Wanted(wanted) => Decision::Scale(Box::new(scale(object, *wanted, members))),
     }
 }
 
-fn remove(members: Members) -> Plan {
-    let Members { all, dangling } = members;
+fn remove(members: Members) -> Decision {
+    let Members { all, dangling, lost: _ } = members;
     let left = all.len() + dangling.len();
     let victims = all.iter().filter_map(victim).chain(dangling.into_iter().map(Victim::Machine));
-    Plan::Remove { victims: victims.collect(), left }
+    Decision::Remove { victims: victims.collect(), left }
 }
 
 /// The object to delete so that a machine is removed; none if it is already being deleted.
@@ -180,7 +199,7 @@ fn victim(member: &Member) -> Option<Victim> {
 fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scale {
     let Wanted { replicas, model, failure_domains, infrastructure_provisioned, bootstrapped } = wanted;
     let name = object.name_any();
-    let Members { mut all, dangling } = members;
+    let Members { mut all, dangling, lost } = members;
     all.sort_by_key(|member| (names::ordinal(&name, &member.name), member.name.clone()));
     let provider_ids = all.iter().filter_map(|member| member.provider_id.clone()).collect();
     let numbers = all.iter().filter_map(|member| names::ordinal(&name, &member.name));
@@ -210,7 +229,7 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
     victims.extend(surplus(staying, counted, is_outdated).filter_map(victim));
     victims.extend(dangling.into_iter().map(Victim::Machine));
     let next_ordinal = next_ordinal.saturating_add(i64::try_from(made.len()).unwrap_or(i64::MAX));
-    Scale { model, made, victims, waiting, provider_ids, replicas: counted, next_ordinal }
+    Scale { model, lost, made, victims, waiting, provider_ids, replicas: counted, next_ordinal }
 }
 
 /// How many machines to create: all missing ones at once, and one more while machines are replaced, after the last

@@ -1,8 +1,10 @@
 //! Checks the objects and turns them into values to act on. Pure.
 
+use std::sync::Arc;
+
 use kube::ResourceExt as _;
 use nephele_api::core::MachinePool;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, PoolMachine};
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine};
 use nephele_kit::is_externally_managed;
 use serde::Serialize;
 
@@ -51,16 +53,18 @@ pub(super) struct Model {
 }
 
 /// All machines of a pool, and Machines without an InMemoryMachine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Members {
     /// Sorted by name.
     pub(super) all: Vec<Member>,
     /// Machines that are not being deleted although their InMemoryMachine is gone or being deleted.
     pub(super) dangling: Vec<String>,
+    /// Those of them that lost the pool as their owner and are not being deleted.
+    pub(super) lost: Vec<Arc<InMemoryMachine>>,
 }
 
 pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Validated, Members) {
-    let Fetched { owned, pool, id, cluster, members, machines, lost: _ } = fetched;
+    let Fetched { owned, pool, id, cluster, members, machines, lost } = fetched;
     let dangling = machines.iter().filter(|(name, machine)| {
         let member = members.get(*name);
         let going = member.is_none_or(|member| member.metadata.deletion_timestamp.is_some());
@@ -71,6 +75,7 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
         all: (members.iter())
             .map(|(name, member)| Member::new(member, machines.get(name).map(|machine| &**machine)))
             .collect(),
+        lost,
     };
     if is_externally_managed(&object.metadata) {
         return (Validated::ExternallyManaged, members);

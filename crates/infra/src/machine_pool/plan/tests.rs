@@ -84,7 +84,7 @@ fn draining(member: Member) -> Member {
 }
 
 fn scaled(replicas: usize, all: &[Member]) -> Scale {
-    let members = Members { all: all.to_vec(), dangling: vec![] };
+    let members = Members { all: all.to_vec(), dangling: vec![], ..Members::default() };
     scale(&object(), wanted(replicas), members)
 }
 
@@ -157,7 +157,7 @@ fn instances_that_are_terminated_again_and_again_make_no_more_than_three_times_t
 fn no_number_is_used_twice() {
     let mut object = object();
     object.status = Some(InMemoryMachinePoolStatus { next_ordinal: Some(7), ..Default::default() });
-    let members = Members { all: vec![up(0)], dangling: vec![] };
+    let members = Members { all: vec![up(0)], dangling: vec![], ..Members::default() };
     let scale = scale(&object, wanted(2), members);
     assert_eq!(scale.made, [New { name: "pool-7".into(), failure_domain: None }]);
     assert_eq!(scale.next_ordinal, 8);
@@ -240,7 +240,7 @@ fn a_rollout_ends_and_never_leaves_its_bounds() {
 #[test]
 fn what_is_left_of_a_machine_is_tidied_up() {
     let lost = Member { machine: Link::Lost, ..up(0) };
-    let members = Members { all: vec![lost, up(1)], dangling: vec!["pool-9".into()] };
+    let members = Members { all: vec![lost, up(1)], dangling: vec!["pool-9".into()], ..Members::default() };
     let scale = scale(&object(), wanted(2), members);
     assert_eq!(scale.victims, [Victim::InMemoryMachine("pool-0".into()), Victim::Machine("pool-9".into())]);
     assert_eq!(scale.made.len(), 1);
@@ -257,7 +257,11 @@ fn machines_are_spread_over_failure_domains() {
     let placed = |ordinal, domain: &str| Member { failure_domain: Some(domain.into()), ..up(ordinal) };
     let domains = ["a", "b", "c"].map(str::to_owned).to_vec();
     let wanted = Wanted { failure_domains: domains, ..wanted(7) };
-    let members = Members { all: vec![placed(0, "a"), placed(1, "c"), placed(2, "z")], dangling: vec![] };
+    let members = Members {
+        all: vec![placed(0, "a"), placed(1, "c"), placed(2, "z")],
+        dangling: vec![],
+        ..Members::default()
+    };
     let made = scale(&object(), wanted, members).made;
     let places: Vec<_> = made.into_iter().map(|new| new.failure_domain.unwrap_or_default()).collect();
     assert_eq!(places, ["b", "a", "b", "c"]);
@@ -301,8 +305,8 @@ fn a_pool_is_planned_as_its_objects_say() {
             Validated::Wanted(Box::new(wanted(0))),
         ]
     };
-    let waits = |what| Plan::Leave(Outcome::WaitingOn(what));
-    let living = all().map(|validated| plan(&object(), validated, Members::default()));
+    let waits = |what| Decision::Leave(Outcome::WaitingOn(what));
+    let living = all().map(|validated| answered(&object(), validated, Members::default()));
     let scale = scaled(0, &[]);
     assert_eq!(
         living,
@@ -310,36 +314,51 @@ fn a_pool_is_planned_as_its_objects_say() {
             waits("external manager"),
             waits("owner"),
             waits("machine pool and cluster"),
-            Plan::Pause("p".into()),
-            Plan::Scale(Box::new(scale)),
+            Decision::Pause("p".into()),
+            Decision::Scale(Box::new(scale)),
         ]
     );
-    let remove = || Plan::Remove { victims: vec![], left: 0 };
-    let going = all().map(|validated| plan(&deleted(), validated, Members::default()));
-    let paused = Plan::Pause("p".into());
+    let remove = || Decision::Remove { victims: vec![], left: 0 };
+    let going = all().map(|validated| answered(&deleted(), validated, Members::default()));
+    let paused = Decision::Pause("p".into());
     assert_eq!(going, [waits("external manager"), remove(), remove(), paused, remove()]);
 
     let mut unheld = deleted();
     unheld.metadata.finalizers = None;
     let validated = Validated::Wanted(Box::new(wanted(3)));
-    assert_eq!(plan(&unheld, validated.clone(), Members::default()), Plan::Leave(Outcome::Done));
+    assert_eq!(answered(&unheld, validated.clone(), Members::default()), Decision::Leave(Outcome::Done));
     let mut was_paused = object();
     let conditions = vec![condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p")];
     was_paused.status = Some(InMemoryMachinePoolStatus { conditions, ..Default::default() });
-    assert_eq!(plan(&was_paused, validated, Members::default()), Plan::Unpause);
+    assert_eq!(answered(&was_paused, validated, Members::default()), Decision::Unpause);
 }
 
 #[test]
 fn a_pool_goes_after_its_machines() {
     let unclaimed = Member { machine: Link::None, ..booting(2) };
     let all = vec![up(0), draining(up(1)), unclaimed, Member { going: true, ..draining(up(3)) }];
-    let members = Members { all, dangling: vec!["pool-9".into()] };
+    let members = Members { all, dangling: vec!["pool-9".into()], ..Members::default() };
     let victims = ["pool-0", "pool-9"].map(|name| Victim::Machine(name.into()));
     let [first, last] = victims;
     assert_eq!(
-        plan(&deleted(), Validated::Orphaned, members),
-        Plan::Remove { victims: vec![first, Victim::InMemoryMachine("pool-2".into()), last], left: 5 }
+        answered(&deleted(), Validated::Orphaned, members),
+        Decision::Remove { victims: vec![first, Victim::InMemoryMachine("pool-2".into()), last], left: 5 }
     );
+}
+
+/// The caches may not have a machine that was created a moment ago.
+#[test]
+fn the_api_is_asked_before_a_machine_comes_or_goes() {
+    let asks = |object: &InMemoryMachinePool, validated, all: &[Member]| {
+        let members = Members { all: all.to_vec(), ..Members::default() };
+        first(object, validated, members) == Plan::Ask
+    };
+    let wants = |replicas| Validated::Wanted(Box::new(wanted(replicas)));
+    let living = [asks(&object(), wants(2), &[up(0)]), asks(&object(), wants(0), &[up(0)])];
+    let settled = [asks(&object(), wants(1), &[up(0)]), asks(&object(), Validated::Orphaned, &[up(0)])];
+    let going = [asks(&deleted(), wants(1), &[up(0)]), asks(&deleted(), Validated::Orphaned, &[])];
+    let waits = asks(&deleted(), wants(1), &[draining(up(0))]);
+    assert_eq!((living, settled, going, waits), ([true; 2], [false; 2], [true; 2], false));
 }
 
 mod finalizer;

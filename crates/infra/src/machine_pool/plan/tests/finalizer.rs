@@ -124,10 +124,10 @@ proptest! {
         let fetched = found.read(&object);
         let is_any_left = !fetched.members.is_empty();
         let (validated, members) = validate(&object, fetched);
-        let plan = plan(&object, validated, members);
+        let decision = answered(&object, validated, members);
         let is_resting = is_resting(&object.metadata, found.cluster == Some(true));
-        check(&object.metadata, finalizers::MACHINE_POOL, plan.finalizer(), is_resting)?;
-        if let Plan::Remove { left: 0, .. } = plan {
+        check(&object.metadata, finalizers::MACHINE_POOL, decision.finalizer(), is_resting)?;
+        if let Decision::Remove { left: 0, .. } = decision {
             prop_assert!(!is_any_left, "it goes before its machines");
         }
     }
