@@ -12,15 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_kit::paused;
 use parking_lot::Mutex;
 
+use crate::id::id_of;
+use nephele_model::FaultId;
+
 /// What is to become of a Fault.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// It does what its spec says.
     Runs,
     /// It is paused, goes on with what it has hit by this spec, and decides nothing new.
@@ -30,21 +32,24 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The Fault with the spec that is in force.
-    #[must_use]
-    pub fn in_force(&self, object: &Fault) -> Fault {
-        let mut object = object.clone();
-        if let Self::Holds(spec) = self {
-            object.spec = FaultSpec::clone(spec);
+    /// The spec that is in force, or would be.
+    pub(crate) fn spec<'a>(&'a self, object: &'a Fault) -> &'a FaultSpec {
+        match self {
+            Self::Holds(spec) => spec,
+            Self::Runs | Self::Rests => &object.spec,
         }
-        object
+    }
+
+    /// The Fault with that spec.
+    pub(crate) fn in_force(&self, object: &Fault) -> Fault {
+        Fault { spec: self.spec(object).clone(), ..object.clone() }
     }
 }
 
 /// The Faults that this process carries out, with their specs. Bounded by the Faults that exist.
 #[derive(Debug, Default)]
-pub struct InForce {
-    by_name: Mutex<BTreeMap<(String, String), Carried>>,
+pub(crate) struct InForce {
+    by_name: Mutex<BTreeMap<FaultId, Carried>>,
 }
 
 #[derive(Debug)]
@@ -56,35 +61,29 @@ struct Carried {
 
 impl InForce {
     /// What is to become of a Fault.
-    #[must_use]
-    pub fn standing(&self, object: &Fault) -> Standing {
+    pub(crate) fn standing(&self, object: &Fault) -> Standing {
         let carried = self.by_name.lock();
-        let carried = carried.get(&key(object)).filter(|carried| carried.uid == object.metadata.uid);
+        let carried = carried.get(&id_of(object)).filter(|carried| carried.uid == object.metadata.uid);
         standing(object, carried.map(|carried| &carried.spec))
     }
 
     /// This process carries out a Fault with this spec. Returns whether it carried out another one of this name before, which
     /// is gone, and which the caller has to end first.
-    pub fn carry(&self, object: &Fault, spec: Arc<FaultSpec>) -> bool {
+    pub(crate) fn carry(&self, object: &Fault, spec: Arc<FaultSpec>) -> bool {
         let uid = object.metadata.uid.clone();
-        let before = self.by_name.lock().insert(key(object), Carried { uid: uid.clone(), spec });
+        let before = self.by_name.lock().insert(id_of(object), Carried { uid: uid.clone(), spec });
         before.is_some_and(|before| before.uid != uid)
     }
 
     /// Whether this process carries out another Fault of the name of this one.
-    #[must_use]
-    pub fn has_another(&self, object: &Fault) -> bool {
-        self.by_name.lock().get(&key(object)).is_some_and(|carried| carried.uid != object.metadata.uid)
+    pub(crate) fn has_another(&self, object: &Fault) -> bool {
+        self.by_name.lock().get(&id_of(object)).is_some_and(|carried| carried.uid != object.metadata.uid)
     }
 
     /// This process does not carry out the Fault of this name any more.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        self.by_name.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    pub(crate) fn forget(&self, id: &FaultId) {
+        self.by_name.lock().remove(id);
     }
-}
-
-fn key(object: &Fault) -> (String, String) {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// What is to become of a Fault that this process carries out with a spec, or does not know. Pure.
@@ -108,8 +107,7 @@ fn standing(object: &Fault, carried: Option<&Arc<FaultSpec>>) -> Standing {
 
 /// The status of a paused Fault. None if the object has it already: then nothing is written until the Fault is resumed.
 /// `latest` is what it had done until it was paused, if that is known.
-#[must_use]
-pub fn paused_status(
+pub(crate) fn paused_status(
     object: &Fault,
     standing: &Standing,
     latest: Option<FaultStatus>,

@@ -2,20 +2,25 @@
 //! clusters, and the IPAM provider for addresses.
 //!
 //! ```text
-//!  FaultSpec ──fields──▶ Budget, Selector | Mistake           ──▶ the provider decides what it hits
+//!  FaultSpec ──fields──▶ Budget, Selector | Mistake           ──▶ the target decides what it hits
 //!                                                                         │
 //!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
 //! ```
 //!
-//! The crate does not know what a Fault hits. Its module [`cluster`] makes the Faults of ClusterFaults.
+//! Each provider runs the [`Controller`] for its [`Target`], which knows what a Fault hits. The crate does not. Its module
+//! [`cluster`] makes the Faults of ClusterFaults.
 
 pub mod cluster;
+mod controller;
 mod fields;
+mod id;
 mod in_force;
 mod report;
 mod story;
+mod target;
 
+pub use controller::{Controller, Error};
 pub use fields::{Mistake, budget, is_of_addresses, mistake, selector};
-pub use in_force::{InForce, Standing, paused_status};
-pub use report::{Progress, differs_in_numbers_only, number, status};
-pub use story::publish;
+pub use id::{id_of, reference_to};
+pub use report::{Progress, number, status};
+pub use target::Target;

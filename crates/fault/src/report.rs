@@ -86,9 +86,39 @@ pub fn number(value: Option<i64>) -> u64 {
 }
 
 /// Whether a status differs from the one before in what was counted, and in nothing else.
-#[must_use]
-pub fn differs_in_numbers_only(before: Option<&FaultStatus>, status: &FaultStatus) -> bool {
+pub(crate) fn differs_in_numbers_only(before: Option<&FaultStatus>, status: &FaultStatus) -> bool {
     let Some(before) = before else { return false };
     let FaultStatus { matched, hits, last_hits, .. } = status.clone();
     before != status && FaultStatus { matched, hits, last_hits, ..before.clone() } == *status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(matched: u64, hits: u64) -> Progress {
+        let began = Timestamp::UNIX_EPOCH;
+        Progress {
+            phase: FaultPhase::Active,
+            began,
+            matched,
+            hits,
+            windows: 0,
+            last_hits: vec![FaultHit::default()],
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_phase_or_of_a_condition_is_more_than_numbers() {
+        let of = |progress| status(&Fault::default(), Ok(Some(progress)), Timestamp::UNIX_EPOCH);
+        let first = of(seen(3, 1));
+        let more = of(seen(4, 2));
+        let over = FaultStatus { phase: "Expired".into(), ..more.clone() };
+        // Its condition says that nothing has matched it.
+        let idle = of(seen(0, 0));
+        let differs = |before, after| differs_in_numbers_only(before, after);
+        assert!(differs(Some(&first), &more));
+        assert!(!differs(None, &first) && !differs(Some(&first), &first));
+        assert!(!differs(Some(&first), &over) && !differs(Some(&idle), &first));
+    }
 }

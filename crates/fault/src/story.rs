@@ -9,7 +9,7 @@ use nephele_kit::{Event, Events, Severity};
 const HIT: &str = "Hit";
 
 /// Publishes what has happened to a Fault between two statuses.
-pub fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
+pub(crate) fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
     for (reason, note) in told(before, after) {
         let regarding = object.object_ref(&());
         events.publish(Event { regarding, severity: Severity::Normal, reason, action: "Reconcile", note });

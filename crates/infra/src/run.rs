@@ -165,6 +165,7 @@ impl Caches<'_> {
         let faults = Cache::<Fault>::start(services, self.api(), everything(), shutdown.clone());
         let faults = self.follow(faults);
         let Self { client, filter, following, .. } = self;
+        let faults = Faults::new(faults, filter.clone(), cloud.clone(), client.clone(), services);
         let context = Context {
             client: client.clone(),
             cloud,
@@ -183,7 +184,7 @@ impl Caches<'_> {
             offers: Offers::default(),
             backends_written: Pace::default(),
             machines_reserved: AtomicBool::new(false),
-            faults: Faults::new(faults, filter.clone()),
+            faults,
             hooks,
             boots: Semaphore::new(BOOTS_MAX),
             prepare_credentials,

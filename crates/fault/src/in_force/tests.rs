@@ -102,7 +102,7 @@ impl World {
             Standing::Holds(spec) => {
                 self.manager.carry(&self.object, Arc::clone(spec));
             }
-            Standing::Rests => self.manager.forget("n", "f"),
+            Standing::Rests => self.manager.forget(&id_of(&self.object)),
         }
         if let Some(status) = paused_status(&self.object, &standing, self.object.status.clone(), now) {
             self.object.status = Some(status);

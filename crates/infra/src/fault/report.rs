@@ -43,55 +43,45 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
     })
 }
 
-/// The status of a fault. `mistake` tells why the cloud cannot have it.
+/// The status of a Fault, or the mistake for which it has no effect.
 pub(super) fn status(
     object: &Fault,
-    mistake: Option<String>,
-    observed: Option<FaultObservation>,
+    seen: Result<Option<&FaultObservation>, String>,
     now: Timestamp,
 ) -> FaultStatus {
-    let (progress, held) = match (mistake, observed) {
-        (Some(mistake), _) => (Err(mistake), None),
-        (None, None) => (Ok(None), None),
-        (None, Some(observed)) => {
-            let FaultObservation {
-                phase,
-                began,
-                matched,
-                hits,
-                windows,
-                last_hits,
-                affected,
-                skipped,
-                leaked,
-                leaked_load_balancers,
-            } = observed;
-            let last_hits = last_hits.into_iter().map(hit).collect();
-            let progress = Progress { phase, began, matched, hits, windows, last_hits };
-            (Ok(Some(progress)), Some((affected, skipped, leaked, leaked_load_balancers)))
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(mistake) => {
+            let mut status = nephele_fault::status(object, Err(mistake), now);
+            // The cloud does not have such a Fault, and what leaked because of it is deleted with it.
+            status.leaked_instances = Vec::new();
+            status.leaked_load_balancers = Vec::new();
+            return status;
         }
     };
-    let is_invalid = progress.is_err();
-    let mut status = nephele_fault::status(object, progress, now);
-    if is_invalid {
-        // The cloud does not have such a Fault, and what leaked because of it is deleted with it.
-        status.leaked_instances = Vec::new();
-        status.leaked_load_balancers = Vec::new();
-    }
-    if let Some((affected, skipped, leaked, leaked_load_balancers)) = held {
-        let named = |Affected { cluster, machine, until }| v1alpha1::Affected {
-            cluster: cluster.name,
-            machine: machine.unwrap_or_default(),
-            until: until.map(MicroTime),
-        };
-        status.affected = affected.into_iter().map(named).take(AFFECTED_MAX).collect();
-        status.skipped = skipped.into_iter().map(named).take(AFFECTED_MAX).collect();
-        status.leaked_instances = leaked::to_api(leaked, DEFAULT_NAME);
-        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, DEFAULT_NAME);
+    let mut status = nephele_fault::status(object, Ok(seen.map(progress)), now);
+    if let Some(FaultObservation { affected, skipped, leaked, leaked_load_balancers, .. }) = seen {
+        status.affected = affected.iter().map(named).take(AFFECTED_MAX).collect();
+        status.skipped = skipped.iter().map(named).take(AFFECTED_MAX).collect();
+        status.leaked_instances = leaked::to_api(leaked.clone(), DEFAULT_NAME);
+        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers.clone(), DEFAULT_NAME);
         // It may have been about addresses before.
         status.claims = Vec::new();
     }
     status
+}
+
+fn progress(seen: &FaultObservation) -> Progress {
+    let &FaultObservation { phase, began, matched, hits, windows, ref last_hits, .. } = seen;
+    Progress { phase, began, matched, hits, windows, last_hits: last_hits.iter().cloned().map(hit).collect() }
+}
+
+fn named(Affected { cluster, machine, until }: &Affected) -> v1alpha1::Affected {
+    v1alpha1::Affected {
+        cluster: cluster.name.clone(),
+        machine: machine.clone().unwrap_or_default(),
+        until: until.map(MicroTime),
+    }
 }
 
 fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
@@ -109,7 +99,6 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
 #[cfg(test)]
 mod tests {
     use nephele_api::cloud::v1alpha1::FaultSchedule;
-    use nephele_fault::differs_in_numbers_only;
     use nephele_model::FaultPhase;
     use nephele_model::GoDuration;
 
@@ -154,7 +143,7 @@ mod tests {
         let mut object = Fault::default();
         object.metadata.namespace = Some("default".into());
         assert_eq!(history(&object), None);
-        let first = status(&object, None, observed(2, vec![seen(4), seen(3)]), at(5));
+        let first = status(&object, Ok(observed(2, vec![seen(4), seen(3)]).as_ref()), at(5));
         assert_eq!((first.phase.as_str(), first.matched, first.hits), ("Active", Some(4), Some(2)));
         assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
         object.status = Some(first);
@@ -174,7 +163,7 @@ mod tests {
             })
         );
         // The cloud of a new process has the numbers of the status, but not the hits.
-        let second = status(&object, None, observed(3, vec![seen(9)]), at(10));
+        let second = status(&object, Ok(observed(3, vec![seen(9)]).as_ref()), at(10));
         assert_eq!(second.last_hits, [hit(seen(9)), hit(seen(4)), hit(seen(3))]);
     }
 
@@ -182,34 +171,20 @@ mod tests {
     fn the_newest_ten_hits_are_listed() {
         let mut object = Fault::default();
         let ten = |from: i64| (from..from + 10).rev().map(seen).collect();
-        object.status = Some(status(&object, None, observed(10, ten(0)), at(20)));
-        let listed = status(&object, None, observed(14, ten(4)), at(20)).last_hits;
+        object.status = Some(status(&object, Ok(observed(10, ten(0)).as_ref()), at(20)));
+        let listed = status(&object, Ok(observed(14, ten(4)).as_ref()), at(20)).last_hits;
         assert_eq!(listed, (4..14).rev().map(|second| hit(seen(second))).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_change_of_the_phase_is_more_than_numbers() {
-        let mut object = Fault::default();
-        let first = status(&object, None, observed(1, vec![]), at(5));
-        assert!(!differs_in_numbers_only(None, &first));
-        assert!(!differs_in_numbers_only(Some(&first), &first));
-        object.status = Some(first.clone());
-        let more = status(&object, None, observed(2, vec![seen(6)]), at(6));
-        assert!(differs_in_numbers_only(Some(&first), &more));
-        let over = FaultStatus { phase: "Expired".into(), ..more };
-        assert!(!differs_in_numbers_only(Some(&first), &over));
     }
 
     #[test]
     fn a_fault_that_matches_nothing_says_so() {
         let mut object = Fault::default();
         let nothing = observed(0, vec![]).map(|observed| FaultObservation { matched: 0, ..observed });
-        let first = status(&object, None, nothing, at(5));
+        let first = status(&object, Ok(nothing.as_ref()), at(5));
         assert_eq!(first.conditions[0].message, "Nothing has matched it so far");
         object.status = Some(first.clone());
-        let second = status(&object, None, observed(0, vec![]), at(6));
+        let second = status(&object, Ok(observed(0, vec![]).as_ref()), at(6));
         assert_eq!(second.conditions[0].message, "");
-        assert!(!differs_in_numbers_only(Some(&first), &second));
     }
 
     #[test]
@@ -223,7 +198,7 @@ mod tests {
             windows: 3,
             ..observed
         });
-        let status = status(&object, None, waiting, at(5));
+        let status = status(&object, Ok(waiting.as_ref()), at(5));
         assert_eq!((status.phase.as_str(), status.windows), ("Waiting", Some(3)));
         object.status = Some(status);
         assert_eq!(history(&object).map(|history| history.windows), Some(3));
@@ -232,10 +207,10 @@ mod tests {
     #[test]
     fn a_mistake_is_told_and_what_was_done_stays_but_for_what_leaked() {
         let mut object = Fault::default();
-        let before = status(&object, None, observed(2, vec![seen(3)]), at(5));
+        let before = status(&object, Ok(observed(2, vec![seen(3)]).as_ref()), at(5));
         let leaked = v1alpha1::LeakedLoadBalancer { port: Some(20_000), ..Default::default() };
         object.status = Some(FaultStatus { leaked_load_balancers: vec![leaked], ..before });
-        let invalid = status(&object, Some("spec.budget.for: \"x\" is not a duration".into()), None, at(6));
+        let invalid = status(&object, Err("spec.budget.for: \"x\" is not a duration".into()), at(6));
         // The cloud has deleted what leaked, and gives its port to others.
         assert_eq!(invalid.leaked_load_balancers, []);
         assert_eq!((invalid.phase.as_str(), invalid.hits), ("Invalid", Some(2)));

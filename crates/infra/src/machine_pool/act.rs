@@ -13,8 +13,8 @@ use nephele_api::infrastructure::v1beta2::pool_machine::{
 };
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine};
 use nephele_api::{finalizers, labels};
-use nephele_cloud::ClusterId;
 use nephele_kit::{Outcome, Precondition, owner_machine, patch, watch_filter_label};
+use nephele_model::ClusterId;
 
 use super::Error;
 use super::acted::Acted;

@@ -7,7 +7,7 @@ use kube::runtime::reflector::Store;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 
 use crate::context::Context;
-use crate::{fault, reserve};
+use crate::reserve;
 
 /// A step of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl StartUp {
         match step {
             Step::Endpoints => reserve::endpoints(context, clusters, *filtered),
             Step::Machines => reserve::machines(context, machines),
-            Step::Faults => fault::put_all(context),
+            Step::Faults => context.faults.put_all(),
         }
     }
 }

@@ -20,16 +20,13 @@ use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultHit};
 use nephele_engine::Seed;
 use nephele_fault::Progress;
 use nephele_ipam::Owner;
-use nephele_model::{Decided, Decisions, Earlier, FaultRecord, LastHits, SimTime, Turn};
+use nephele_model::{Decided, Decisions, Earlier, FaultId, FaultRecord, LastHits, SimTime, Turn};
 
 use super::spec::{AddressFault, Effect};
 use crate::pool::{Block, PoolKey};
 
 /// How long a claim waits that has met a conflict, before it gets another address.
 pub(super) const CONFLICT_LASTS: Duration = Duration::from_secs(5);
-
-/// The namespace and name of a Fault.
-pub(super) type FaultId = (String, String);
 
 /// A claim, as Faults see it.
 #[derive(Clone, Debug)]
@@ -108,7 +105,6 @@ pub(super) struct History {
 /// A Fault, as its object describes it.
 #[derive(Clone, Debug)]
 pub(super) struct Described {
-    pub(super) uid: String,
     pub(super) fault: AddressFault,
     /// A paused Fault keeps what it has hit, and decides about nothing new.
     pub(super) paused: bool,
@@ -138,7 +134,6 @@ pub(super) struct Board {
 
 #[derive(Debug)]
 struct State {
-    uid: String,
     fault: AddressFault,
     decisions: Decisions<ClaimKey>,
     hits: BTreeMap<ClaimKey, Hit>,
@@ -206,10 +201,10 @@ impl Board {
     }
 
     fn put_state(&mut self, id: &FaultId, described: Described, history: History, now: Timestamp) -> bool {
-        let Described { uid, fault, paused } = described;
-        match self.faults.get_mut(id).filter(|state| state.uid == uid) {
+        let Described { fault, paused } = described;
+        match self.faults.get_mut(id) {
             None => {
-                let mut state = State::new(uid, fault, history, now);
+                let mut state = State::new(fault, history, now);
                 state.decisions.paused = paused;
                 self.faults.insert(id.clone(), state);
                 true
@@ -288,7 +283,7 @@ impl Board {
         let Some(state) = self.faults.get_mut(id) else { return false };
         let mut has_changed = state.turn(now);
         let effect = state.fault.effect;
-        let owner = |name: &str| Owner::new(&id.0, name);
+        let owner = |name: &str| Owner::new(&id.namespace, name);
         let before = state.hits.len();
         state.hits.retain(|(name, uid), hit| match effect {
             Effect::Slow { .. } | Effect::Exhausted => {
@@ -338,8 +333,8 @@ impl Board {
     /// Whether a claim can get this address now. If not, it has to ask.
     pub(super) fn lets_pass(&self, subject: &Subject, pool: &PoolKey, next: Block, now: Timestamp) -> bool {
         let namespace = subject.owner.namespace();
-        let faults = self.faults.range((namespace.to_owned(), String::new())..);
-        let mut faults = faults.take_while(|((of, _), _)| of == namespace);
+        let faults = self.faults.range(first_of(namespace)..);
+        let mut faults = faults.take_while(|(id, _)| id.namespace == namespace);
         faults.all(|(id, state)| {
             self.look_at_one();
             matches!(state.answer(id, subject, pool, Some(next), &self.seed, now), Answer::NextFault)
@@ -406,7 +401,7 @@ impl Board {
             self.look_at_one();
             self.faults.get_key_value(id).filter(|(_, state)| wanted(state) && state.is_in_force(now))
         });
-        let hits = faults.flat_map(|((namespace, _), state)| {
+        let hits = faults.flat_map(|(FaultId { namespace, .. }, state)| {
             state.hits.iter().map(move |((name, _), hit)| (Owner::new(namespace, name), hit))
         });
         hits.filter(move |(_, hit)| hit.pool == *pool)
@@ -466,7 +461,7 @@ impl Board {
         let is_new = |(key, hit): &(&ClaimKey, &mut Hit)| !hit.recorded && listed.contains_key(*key);
         let recorded = state.hits.iter_mut().filter(is_new).map(|((name, _), hit)| {
             hit.recorded = true;
-            Owner::new(&id.0, name)
+            Owner::new(&id.namespace, name)
         });
         recorded.collect()
     }
@@ -476,9 +471,13 @@ fn of_namespace<'a>(
     faults: &'a mut BTreeMap<FaultId, State>,
     namespace: &str,
 ) -> impl Iterator<Item = (&'a FaultId, &'a mut State)> {
-    let first = (namespace.to_owned(), String::new());
     let namespace = namespace.to_owned();
-    faults.range_mut(first..).take_while(move |((of, _), _)| *of == namespace)
+    faults.range_mut(first_of(&namespace)..).take_while(move |(id, _)| id.namespace == namespace)
+}
+
+/// Where the Faults of a namespace begin.
+fn first_of(namespace: &str) -> FaultId {
+    FaultId { namespace: namespace.to_owned(), name: String::new() }
 }
 
 /// What one Fault says to a claim that wants an address.
@@ -495,11 +494,10 @@ enum Answer {
 
 impl State {
     /// A Fault that has done what its status says.
-    fn new(uid: String, fault: AddressFault, history: History, now: Timestamp) -> Self {
+    fn new(fault: AddressFault, history: History, now: Timestamp) -> Self {
         let History { began, matched, hits, windows, claims } = history;
         let record = FaultRecord { began: sim(began.unwrap_or(now)), matched, hits, windows };
         Self {
-            uid,
             fault,
             // No status lists the claims that passed because of the number to skip.
             decisions: Decisions::new(record, BTreeSet::new()),
@@ -556,7 +554,7 @@ impl State {
         }
         match self.fault.effect {
             Effect::Slow { base, jitter } => {
-                let (namespace, name) = id;
+                let FaultId { namespace, name } = id;
                 let drawn = seed.fraction(&["address-delay", namespace, name, subject.owner.name()], 0);
                 let until = later(subject.created, base.saturating_add(base.mul_f64(jitter * drawn)));
                 // An older claim is not hit.
@@ -576,14 +574,14 @@ impl State {
         }
     }
 
-    fn hold(&self, (_, fault): &FaultId, hit: &Hit) -> Option<Verdict> {
+    fn hold(&self, FaultId { name, .. }: &FaultId, hit: &Hit) -> Option<Verdict> {
         let why = match self.fault.effect {
             Effect::Slow { .. } => Why::Slow,
             Effect::Exhausted => Why::Exhausted,
             Effect::Conflict => Why::Conflict(hit.block?),
             Effect::LateRelease(_) => return None,
         };
-        Some(Verdict::Held(Hold { fault: fault.clone(), why, until: hit.until }))
+        Some(Verdict::Held(Hold { fault: name.clone(), why, until: hit.until }))
     }
 
     /// Whether it may hit a claim about which it has not decided yet.
@@ -610,7 +608,7 @@ impl State {
     /// Decides about a claim. Returns whether it hits it.
     fn decide(
         &mut self,
-        (namespace, name): &FaultId,
+        FaultId { namespace, name }: &FaultId,
         subject: &Subject,
         hit: Hit,
         seed: &Seed,

@@ -12,6 +12,7 @@
 mod board;
 mod report;
 mod spec;
+mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -20,32 +21,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, future, stream};
+use futures::{Stream, future, stream};
 use jiff::Timestamp;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault, FaultStatus};
-use nephele_api::cloud::{GROUP, is_being_restored};
+use nephele_api::cloud::GROUP;
+use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault};
 use nephele_api::conditions::{self, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_engine::Seed;
-use nephele_fault::{InForce, Mistake, Standing, cluster, differs_in_numbers_only, is_of_addresses};
+use nephele_fault::{Controller, Target as _, cluster, reference_to};
 use nephele_ipam::Owner;
-use nephele_kit::{
-    Cache, Gone, Listing, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, RunError, Runner,
-    Services, chain, patch, scoped, unreadable, when_woken,
-};
+use nephele_kit::{Cache, Listing, RunError, Runner, Services, chain, scoped, when_woken};
+use nephele_model::FaultId;
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use self::board::{Board, Described, FaultId, Presence};
+use self::board::Board;
+#[cfg(test)]
+use self::board::{Described, Presence};
 pub(crate) use self::board::{Hold, Release, Subject, Verdict, Why};
+use self::target::Addresses;
 use crate::context::{Context, owner};
 use crate::pool::{Block, PoolKey};
 
@@ -63,8 +64,6 @@ pub(crate) struct Faults {
     /// The namespaces whose Faults have changed, and whose claims and pools have to be woken.
     due: Mutex<BTreeSet<String>>,
     has_due: Notify,
-    in_force: InForce,
-    pace: Pace<FaultId>,
 }
 
 impl Faults {
@@ -75,8 +74,6 @@ impl Faults {
             changed: Notify::new(),
             due: Mutex::default(),
             has_due: Notify::new(),
-            in_force: InForce::default(),
-            pace: Pace::default(),
         }
     }
 
@@ -141,12 +138,16 @@ impl Faults {
     }
 
     fn remove(&self, id: &FaultId) -> bool {
-        self.pace.forget(id);
-        self.in_force.forget(&id.0, &id.1);
         let mut board = self.board.lock();
         let removed = board.remove(id);
         self.any.store(!board.is_empty(), Ordering::Release);
         removed
+    }
+
+    /// Claims of a namespace that wait may have a new answer, and so may the pools that such claims use.
+    fn wake_for(&self, namespace: &str) {
+        self.due.lock().insert(namespace.to_owned());
+        self.has_due.notify_one();
     }
 
     /// The Faults whose status has to change.
@@ -156,8 +157,8 @@ impl Faults {
                 let shared = Arc::clone(&context);
                 let changed = shared.faults.changed.notified();
                 let next = context.faults.board.lock().take_changed();
-                if let Some((namespace, name)) = next {
-                    return Some((ObjectRef::new(&name).within(&namespace), context));
+                if let Some(id) = next {
+                    return Some((reference_to(&id), context));
                 }
                 changed.await;
             }
@@ -171,8 +172,8 @@ impl Faults {
     pub(crate) fn put(&self, namespace: &str, name: &str, spec: serde_json::Value, now: Timestamp) {
         let spec = serde_json::from_value(spec).expect("readable");
         let fault = spec::read(&spec).expect("valid");
-        let described = Described { uid: String::new(), fault, paused: false };
-        let id = (namespace.to_owned(), name.to_owned());
+        let described = Described { fault, paused: false };
+        let id = FaultId { namespace: namespace.to_owned(), name: name.to_owned() };
         let mut board = self.board.lock();
         board.put(&id, described, board::History::default(), now);
         board.tick(&id, now, |_, _| Presence::Waiting);
@@ -180,7 +181,7 @@ impl Faults {
     }
 
     pub(crate) fn take_away(&self, namespace: &str, name: &str) {
-        self.remove(&(namespace.to_owned(), name.to_owned()));
+        self.remove(&FaultId { namespace: namespace.to_owned(), name: name.to_owned() });
     }
 
     /// Writes all decisions.
@@ -213,71 +214,6 @@ impl Context {
         }
     }
 
-    /// Sends a Fault to the board, if it is one of addresses. Returns its standing, and its mistake, if it has one: then it
-    /// has no effect.
-    fn put_fault(&self, object: &Fault, now: Timestamp) -> (Standing, Option<String>) {
-        let id = id(object);
-        let standing = self.faults.in_force.standing(object);
-        let spec = match &standing {
-            Standing::Runs if is_of_addresses(&object.spec) => Some(Arc::new(object.spec.clone())),
-            Standing::Holds(spec) if is_of_addresses(spec) => Some(Arc::clone(spec)),
-            Standing::Runs | Standing::Holds(_) | Standing::Rests => None,
-        };
-        let mistake = unreadable(&object.metadata).filter(|_| standing == Standing::Runs);
-        let read = spec.map(|spec| match mistake {
-            Some(mistake) => Err(mistake.to_owned()),
-            None => Ok((spec::read(&spec).map_err(|mistake: Mistake| mistake.to_string())?, spec)),
-        });
-        let read = read.transpose();
-        let (fault, spec) = match read {
-            Ok(Some(read)) => read,
-            Ok(None) => {
-                self.forget_fault(&id);
-                return (standing, None);
-            }
-            Err(mistake) => {
-                self.forget_fault(&id);
-                return (standing, Some(mistake));
-            }
-        };
-        self.faults.in_force.carry(object, spec);
-        let uid = object.uid().unwrap_or_default();
-        let described = Described { uid, fault, paused: standing != Standing::Runs };
-        let presence = |owner: &Owner, uid: &str| self.presence(owner, uid);
-        let mut board = self.faults.board.lock();
-        let is_news = board.put(&id, described, report::history(object, &id.0), now);
-        self.faults.any.store(true, Ordering::Release);
-        let has_turned = board.tick(&id, now, presence);
-        drop(board);
-        if is_news || has_turned {
-            self.wake_for(&id.0);
-        }
-        (standing, None)
-    }
-
-    /// A Fault is gone.
-    fn forget_fault(&self, id: &FaultId) {
-        if self.faults.remove(id) {
-            self.wake_for(&id.0);
-        }
-    }
-
-    fn presence(&self, owner: &Owner, uid: &str) -> Presence {
-        match self.claim(owner).filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) {
-            // Claims are listed only after all Faults are known.
-            None if !self.has_listed_claims() => Presence::Waiting,
-            None => Presence::Gone,
-            Some(claim) if claim.address_name().is_some() => Presence::Bound,
-            Some(_) => Presence::Waiting,
-        }
-    }
-
-    /// Claims of a namespace that wait may have a new answer, and so may the pools that such claims use.
-    fn wake_for(&self, namespace: &str) {
-        self.faults.due.lock().insert(namespace.to_owned());
-        self.faults.has_due.notify_one();
-    }
-
     /// Wakes claims and pools of the namespaces whose Faults have changed, until `shutdown`. A ClusterFault changes those of
     /// thousands of namespaces at a time, and one walk over the claims serves all that have changed meanwhile.
     async fn wake_due(&self, shutdown: &CancellationToken) {
@@ -290,93 +226,6 @@ impl Context {
             self.pools.used_from(&due).iter().for_each(|pool| pool.look_again());
         }
     }
-}
-
-/// Why a Fault could not be reconciled.
-#[derive(Debug, Error)]
-#[error("failed to update the Fault")]
-struct Error(#[source] PatchError);
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        self.0.category()
-    }
-
-    fn retry(&self) -> Retry {
-        self.0.retry()
-    }
-}
-
-fn id(object: &Fault) -> FaultId {
-    (object.namespace().unwrap_or_default(), object.name_any())
-}
-
-/// Carries a Fault out and reports its status, if it is one of addresses. Others are the infrastructure provider's.
-async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
-    let (id, now) = (id(&object), context.now());
-    if object.metadata.deletion_timestamp.is_some() || is_being_restored(&object.metadata) {
-        context.forget_fault(&id);
-        return Ok(Outcome::Done);
-    }
-    let (standing, mistake) = context.put_fault(&object, now);
-    let is_ours = match &standing {
-        Standing::Holds(spec) => is_of_addresses(spec),
-        Standing::Runs | Standing::Rests => is_of_addresses(&object.spec),
-    };
-    if !is_ours {
-        return Ok(Outcome::Done);
-    }
-    let seen = context.faults.board.lock().observe(&id, now);
-    let next = seen.as_ref().and_then(|seen| seen.next);
-    let hits = seen.as_ref().map(|seen| seen.hits.clone()).unwrap_or_default();
-    if standing != Standing::Runs {
-        let in_force = standing.in_force(&object);
-        let latest = seen.map(|seen| report::status(&in_force, Ok(Some(seen)), now));
-        if let Some(status) = nephele_fault::paused_status(&object, &standing, latest, now) {
-            write(&object, status, &context).await?;
-        }
-        let recorded = context.faults.board.lock().recorded(&id, &hits);
-        context.queue.wake(recorded);
-        // What ends by time ends, and wakes the claims that wait for it.
-        return Ok(next.map_or(Outcome::WaitingOn("unpaused"), |next| at(next, &context)));
-    }
-    let status = report::status(&object, mistake.map_or(Ok(seen), Err), now);
-    let is_recorded = hits.values().all(|hit| hit.recorded);
-    if is_recorded
-        && differs_in_numbers_only(object.status.as_ref(), &status)
-        && let Some(wait) = context.faults.pace.wait(&id, now)
-    {
-        return Ok(Outcome::After(wait));
-    }
-    let known = object.status.clone().unwrap_or_default();
-    if known != status {
-        context.faults.pace.note(id.clone(), now);
-    }
-    if !write(&object, status.clone(), &context).await? {
-        return Ok(Outcome::Done);
-    }
-    let recorded = context.faults.board.lock().recorded(&id, &hits);
-    context.queue.wake(recorded);
-    nephele_fault::publish(&object, &known, &status, &context.events);
-    Ok(next.map_or(Outcome::Done, |next| at(next, &context)))
-}
-
-/// Writes the status of a Fault. False if the Fault is gone.
-async fn write(object: &Fault, status: FaultStatus, context: &Context) -> Result<bool, Error> {
-    let mut reported = object.clone();
-    reported.status = Some(status);
-    let api = Api::<Fault>::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    // The next manager reads it, so a late write for an earlier Fault of the same name must not change it.
-    match patch::status(&api, object, &reported, Precondition::ResourceVersion).await {
-        // Its end is on its way.
-        Err(error) if error.is_not_found() => Ok(false),
-        result => result.map(|_| true).map_err(Error),
-    }
-}
-
-/// Another look at this time.
-fn at(time: Timestamp, context: &Context) -> Outcome {
-    Outcome::After(Duration::try_from(time.duration_since(context.now())).unwrap_or_default())
 }
 
 /// Follows the Faults of a namespace, or of all, until `shutdown`. Tells the readers of `first_list` when claims can be
@@ -400,23 +249,30 @@ pub(crate) async fn follow(
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let runner = Runner::<Fault>::new("addressfault", &services, api, &context.filter, concurrency);
     let (store, listed, gone) = (runner.store(), runner.listed(), runner.gone());
+    let target = Addresses::new(Arc::clone(&context));
+    let controller = Arc::new(Controller::new(
+        target,
+        context.client.clone(),
+        context.clock.clone(),
+        context.events.clone(),
+    ));
     let put_all = async {
         if listed.wait().await {
-            let all = store.state();
-            let in_force = all.iter().filter(|object| {
-                object.metadata.deletion_timestamp.is_none() && !is_being_restored(&object.metadata)
-            });
-            in_force.for_each(|object| drop(context.put_fault(object, context.now())));
+            controller.put_all(store.state().iter().map(|object| &**object));
             first_list.finished();
         }
     };
-    let forget = forget(&context, &store, gone);
+    let forget = controller.forget(store.clone(), gone);
     let wake = when_woken(context.wake_due(&shutdown));
     let rest = shutdown.run_until_cancelled(future::join3(put_all, forget, wake));
-    let for_faults = Arc::clone(&context);
-    let run = runner
-        .reconcile_on(Faults::listen(Arc::clone(&context)))
-        .run(move |object| reconcile(object, Arc::clone(&for_faults)), shutdown.clone());
+    let for_faults = Arc::clone(&controller);
+    let run = runner.reconcile_on(Faults::listen(Arc::clone(&context))).run(
+        move |object| {
+            let controller = Arc::clone(&for_faults);
+            async move { controller.reconcile(&object).await }
+        },
+        shutdown.clone(),
+    );
     let run = future::try_join(run, when_woken(run_cluster_faults));
     future::join(run, rest).await.0.map(drop)
 }
@@ -441,33 +297,11 @@ async fn run_cluster_faults(
     let settings = cluster::Settings {
         name: "addressclusterfault",
         watch_filter: context.filter.clone(),
-        carries_out: is_of_addresses,
+        carries_out: Addresses::is_for,
         concurrency,
     };
     let run = cluster::run(context.client.clone(), services, &faults, settings, shutdown);
     future::join(run, follow_faults).await.0
-}
-
-/// Forgets each Fault whose object is gone.
-async fn forget(context: &Context, store: &Store<Fault>, gone: impl Stream<Item = Gone<Fault>>) {
-    let mut gone = std::pin::pin!(gone);
-    let there = |id: &FaultId| store.get(&ObjectRef::new(&id.1).within(&id.0));
-    while let Some(gone) = gone.next().await {
-        match gone {
-            Gone::Object(object) => {
-                let id = id(&object);
-                // Somebody may have created another Fault of this name meanwhile.
-                let is_other = there(&id).is_some_and(|other| other.uid() != object.uid());
-                if !is_other {
-                    context.forget_fault(&id);
-                }
-            }
-            Gone::Any => {
-                let known = context.faults.board.lock().ids();
-                known.iter().filter(|id| there(id).is_none()).for_each(|id| context.forget_fault(id));
-            }
-        }
-    }
 }
 
 /// Waits until the management API serves a kind of Faults; false on `shutdown`. Calls `told` whenever it does not.

@@ -36,7 +36,7 @@ pub(super) fn history(object: &Fault, namespace: &str) -> History {
 /// The status of a Fault, or the mistake for which it has no effect.
 pub(super) fn status(
     object: &Fault,
-    seen: Result<Option<Observation>, String>,
+    seen: Result<Option<&Observation>, String>,
     now: Timestamp,
 ) -> FaultStatus {
     match seen {
@@ -47,8 +47,8 @@ pub(super) fn status(
         }
         Ok(None) => nephele_fault::status(object, Ok(None), now),
         Ok(Some(Observation { progress, hits, .. })) => {
-            let mut status = nephele_fault::status(object, Ok(Some(progress)), now);
-            status.claims = listed(&hits);
+            let mut status = nephele_fault::status(object, Ok(Some(progress.clone())), now);
+            status.claims = listed(hits);
             // It may have been about machines before: the cloud has deleted what leaked.
             status.affected = Vec::new();
             status.skipped = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
         };
         let seen = Observation { progress, hits: hits.clone(), next: None };
         let mut object = Fault::default();
-        object.status = Some(status(&object, Ok(Some(seen)), at(5)));
+        object.status = Some(status(&object, Ok(Some(&seen)), at(5)));
         let expected = History { began: Some(at(1)), matched: 5, hits: 2, windows: 0, claims: hits };
         assert_eq!(history(&object, "ns"), expected);
         assert_eq!(history(&Fault::default(), "ns"), History::default());

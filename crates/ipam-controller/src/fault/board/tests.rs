@@ -17,7 +17,7 @@ fn block(last: u8) -> Block {
 }
 
 fn id(name: &str) -> FaultId {
-    ("ns".to_owned(), name.to_owned())
+    FaultId { namespace: "ns".to_owned(), name: name.to_owned() }
 }
 
 fn claim(name: &str) -> Subject {
@@ -35,7 +35,7 @@ fn claim(name: &str) -> Subject {
 fn described(matches: &Value, effect: &Value, budget: &Value) -> Described {
     let spec = json!({ "match": matches, "effect": { "addresses": effect }, "budget": budget });
     let spec = serde_json::from_value(spec).expect("readable");
-    Described { uid: "u".into(), fault: super::super::spec::read(&spec).expect("valid"), paused: false }
+    Described { fault: super::super::spec::read(&spec).expect("valid"), paused: false }
 }
 
 /// A board with one Fault that began at 100.
@@ -299,7 +299,8 @@ fn looked_at(namespaces: usize) -> usize {
                 _ => json!({ "duration": "1h" }),
             };
             let described = described(&json!({}), &json!({ effect: settings }), &json!({}));
-            board.put(&(pool.namespace.clone(), effect.to_owned()), described, History::default(), at(100));
+            let id = FaultId { namespace: pool.namespace.clone(), name: effect.to_owned() };
+            board.put(&id, described, History::default(), at(100));
         }
         board.ask(&subject, &pool, Some(block(1)), at(101));
         board.release(&subject, &pool, Some(block(2)), at(101), at(101));
@@ -331,7 +332,7 @@ proptest::proptest! {
             let now = at(100 + 5 * second as i64);
             let (subject, pool) = of_namespace(namespace);
             let name = ["conflict", "exhausted", "lateRelease", "windows"][name];
-            let id = (pool.namespace.clone(), name.to_owned());
+            let id = FaultId { namespace: pool.namespace.clone(), name: name.to_owned() };
             let subject = Subject { uid: format!("uid-{last}").into(), created: now, ..subject };
             match step {
                 0 | 1 => {
@@ -341,8 +342,7 @@ proptest::proptest! {
                         "windows" => (json!({ "conflict": {} }), json!({ "schedule": { "every": "40s", "for": "20s" } })),
                         _ => (json!({ "conflict": {} }), json!({ "count": last + 1 })),
                     };
-                    let described = Described { uid: last.to_string(), ..described(&json!({}), &effect, &budget) };
-                    board.put(&id, described, History::default(), now);
+                    board.put(&id, described(&json!({}), &effect, &budget), History::default(), now);
                 }
                 2 => drop(board.remove(&id)),
                 3 => drop(board.tick(&id, now, |_, _| Presence::Gone)),
