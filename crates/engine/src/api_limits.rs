@@ -1,6 +1,5 @@
 //! How often the operations of a catalog may be called, and how soon reads show what was created.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nephele_model::{CallRate, ResourceId, SimTime};
@@ -39,7 +38,7 @@ pub struct Calls {
 impl Calls {
     /// Counts a call, or refuses it and returns when to come back. Each refused caller is told another time, so that
     /// those who were refused together do not come back together.
-    fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
+    pub(crate) fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
         let now = at.as_millis().saturating_mul(1000);
         let (interval, tolerance) = (rate.interval(), rate.tolerance());
         // Calls are never further ahead than this, unless the wall clock was set back.
@@ -67,33 +66,6 @@ pub struct NamedCalls {
     pub id: ResourceId,
     /// Its calls.
     pub calls: Calls,
-}
-
-/// The calls of all catalogs that have a rate and were called: at most one entry for each catalog.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CallCounts(BTreeMap<ResourceId, Calls>);
-
-impl CallCounts {
-    /// Counts a call of a catalog, or returns when to come back.
-    pub(crate) fn take(&mut self, catalog: &ResourceId, rate: CallRate, at: SimTime) -> Result<(), Duration> {
-        match self.0.get_mut(catalog) {
-            Some(calls) => calls.take(rate, at),
-            None => self.0.entry(catalog.clone()).or_default().take(rate, at),
-        }
-    }
-
-    /// Forgets the calls of a catalog that is gone or has no rate any more.
-    pub(crate) fn forget(&mut self, catalog: &ResourceId) {
-        self.0.remove(catalog);
-    }
-
-    pub(crate) fn to_named(&self) -> Vec<NamedCalls> {
-        self.0.iter().map(|(id, calls)| NamedCalls { id: id.clone(), calls: *calls }).collect()
-    }
-
-    pub(crate) fn of_named(named: Vec<NamedCalls>) -> Self {
-        Self(named.into_iter().map(|named| (named.id, named.calls)).collect())
-    }
 }
 
 #[cfg(test)]

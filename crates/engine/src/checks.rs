@@ -1,16 +1,16 @@
 //! The checks that run before an operation changes anything.
 
-use crate::catalog::{Hardware, Model};
+use crate::clouds::Clouds;
 use crate::operation::{Operation, Request};
 use crate::outcome::Outcome;
 use crate::room::Lines;
 use crate::spec::ResourceSpec;
-use crate::usage::{Catalogs, Footprint, Usage};
+use crate::usage::{Footprint, Usage};
 use nephele_model::{CloudError, ResourceId, ResourceKind, Room};
 
 /// The input of the checks.
 pub(crate) struct Checked<'a> {
-    pub(crate) catalogs: Catalogs<'a>,
+    pub(crate) clouds: &'a Clouds,
     pub(crate) usage: &'a Usage,
     pub(crate) waiting: &'a Lines,
     pub(crate) operation: &'a Operation,
@@ -80,11 +80,11 @@ fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     if let Request::DescribeModel { catalog, model } = &checked.operation.request {
-        return checked.catalogs.hardware(catalog, model).map(drop).map_err(refused);
+        return checked.clouds.hardware(catalog, model).map(drop).map_err(refused);
     }
     let Some(spec) = checked.is_new() else { return Ok(()) };
-    checked.catalogs.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
-    let zones = &checked.catalogs.config.zones;
+    checked.clouds.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
+    let zones = &checked.clouds.config.zones;
     match &spec.zone {
         Some(name) if !zones.is_empty() && !zones.contains_key(name) => {
             Err(refused(CloudError::UnknownZone(name.clone())))
@@ -93,17 +93,10 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     }
 }
 
-impl Catalogs<'_> {
-    /// The hardware of an instance that is made from a model.
-    pub(crate) fn hardware(self, id: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        self.get(id).ok_or_else(|| CloudError::UnknownCatalog(id.name.clone()))?.hardware(model)
-    }
-}
-
 /// Whether a new resource fits into each room that it would take up.
 fn has_room(checked: &Checked<'_>) -> Result<(), Outcome> {
     let Some(spec) = checked.is_new() else { return Ok(()) };
-    let hardware = checked.catalogs.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
+    let hardware = checked.clouds.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
     Footprint::new(spec, &hardware)
         .rooms(&spec.id)
         .try_for_each(|(room, amount)| fits(checked, &spec.id, room, amount))
@@ -111,7 +104,7 @@ fn has_room(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 /// Whether this amount fits into a room.
 fn fits(checked: &Checked<'_>, id: &ResourceId, room: Room, amount: u32) -> Result<(), Outcome> {
-    let Some(limit) = checked.catalogs.limit(&room) else { return Ok(()) };
+    let Some(limit) = checked.clouds.limit(&room) else { return Ok(()) };
     let kept = if room.keeps_order() { checked.waiting.kept_from(id, &room, limit) } else { 0 };
     let wanted = checked.usage.taken(&room).saturating_add(amount.into());
     if wanted.saturating_add(kept) <= u64::from(limit) {

@@ -8,7 +8,6 @@
 //! What is drawn is a duration in the time of the cloud, and its end is kept in that time. A change of the clock moves
 //! only the deadline that belongs to the end. So nothing is rounded twice, and the order of the ends never changes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nephele_model::{ResourceId, SimTime};
@@ -183,6 +182,3 @@ impl Clock {
         self.time = CloudTime(self.time.after(ahead).0.saturating_add(1));
     }
 }
-
-/// The clocks of catalogs that were changed at least once. There are no more than catalogs.
-pub(crate) type Clocks = BTreeMap<ResourceId, Clock>;

@@ -18,38 +18,33 @@ use nephele_model::{
 };
 
 use crate::adoption::Reservation;
-use crate::api_limits::CallCounts;
 use crate::canonical::Canonical;
 use crate::catalog::{Catalog, Hardware, Model};
 use crate::census::Census;
 use crate::checks::{Checked, check};
-use crate::clock::{ClockRecord, Clocks};
+use crate::clock::ClockRecord;
+use crate::clouds::Clouds;
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
 use crate::event::{Event, EventKind, Took};
 use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
-use crate::findings::CallerFindings;
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
-use crate::meter::{Cost, Meters};
+use crate::meter::Cost;
 use crate::operation::{Operation, Request};
 use crate::outcome::Outcome;
 use crate::resource::{Deadline, Resource, StageState, UpdateSpec};
 use crate::room::Lines;
 use crate::seed::Seed;
-use crate::setting::Settings;
 use crate::spec::ResourceSpec;
-use crate::usage::{Catalogs, Footprint, RoomUsage, Usage};
+use crate::usage::{Footprint, RoomUsage, Usage};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
 /// [`Engine::poll_some`].
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) config: Config,
-    pub(crate) catalogs: BTreeMap<ResourceId, Catalog>,
-    pub(crate) seed: Seed,
-    pub(crate) clocks: Clocks,
+    pub(crate) clouds: Clouds,
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Reservation>,
@@ -58,12 +53,8 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     pub(crate) usage: Usage,
-    pub(crate) meters: Meters,
     pub(crate) waiting: Lines,
     pub(crate) faults: Faults,
-    pub(crate) calls: CallCounts,
-    /// Only catalogs that were put and whose callers did something that was noted.
-    pub(crate) findings: BTreeMap<ResourceId, CallerFindings>,
     census: Census,
     pub(crate) journal: Journal,
 }
@@ -78,20 +69,14 @@ impl Engine {
     /// An empty cloud whose first record has this number.
     pub(crate) fn starting_at(config: Config, seed: Seed, first: u64) -> Self {
         Self {
-            config,
-            catalogs: BTreeMap::new(),
-            seed,
-            clocks: Clocks::new(),
+            clouds: Clouds::new(config, seed),
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
             leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
-            meters: Meters::new(),
             waiting: Lines::default(),
             faults: Faults::default(),
-            calls: CallCounts::default(),
-            findings: BTreeMap::new(),
             census: Census::default(),
             journal: Journal::starting_at(first),
         }
@@ -155,8 +140,8 @@ impl Engine {
         self.make_way(operation, events);
         let is_there = self.resources.contains_key(operation.request.target());
         let is_reserved = self.reserved.contains_key(operation.request.target());
-        let (catalogs, usage, waiting) = (self.catalogs(), &self.usage, &self.waiting);
-        let checked = Checked { catalogs, usage, waiting, operation, is_there, is_reserved };
+        let Self { clouds, usage, waiting, .. } = self;
+        let checked = Checked { clouds, usage, waiting, operation, is_there, is_reserved };
         let outcome = match check(&checked) {
             Ok(()) => self.execute(operation, events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
@@ -183,7 +168,7 @@ impl Engine {
     /// As in real clouds, the rate comes before anything else is looked at. Calls that faults do not see do not count.
     fn intercept(&mut self, operation: &Operation) -> Result<(bool, Verdict), CloudError> {
         // Only catalogs that were put have rates. Almost every cloud has no faults at almost every time.
-        let is_free = self.catalogs.is_empty() && self.faults.is_empty();
+        let is_free = !self.clouds.any_put() && self.faults.is_empty();
         if is_free || operation.caller == Operation::SWEEPER {
             return Ok((false, Verdict::default()));
         }
@@ -197,7 +182,7 @@ impl Engine {
             }
             _ => false,
         };
-        let Self { resources, faults, config, catalogs, seed, clocks, calls, .. } = self;
+        let Self { resources, faults, clouds, .. } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Ok((false, Verdict::default()));
         };
@@ -206,10 +191,10 @@ impl Engine {
             _ => None,
         };
         let id = spec.catalog_id();
-        let rate = (Catalogs { config, by_id: catalogs }).get(&id).and_then(|catalog| catalog.api.calls);
+        let rate = clouds.catalog(&id).and_then(|catalog| catalog.api.calls);
         let rate = rate.filter(|_| as_adopted.is_none());
         if let Some(rate) = rate {
-            let taken = calls.take(&id, rate, operation.at);
+            let taken = clouds.take_call(&id, rate, operation.at);
             taken.map_err(|retry_after| CloudError::Throttled { rate, retry_after })?;
         }
         if faults.is_empty() {
@@ -223,7 +208,7 @@ impl Engine {
             _ => load_balancer_of(resources, account, group).map(|found| &found.spec.labels),
         };
         let subject = Subject { spec, group };
-        let setting = Settings { config, catalogs, seed, clocks }.of(spec);
+        let setting = clouds.setting_of(spec);
         let (caller, at) = (operation.caller.as_str(), operation.at);
         let call = Call { verb, caller, subject, can_leak, at, as_adopted, key: OnceCell::new() };
         Ok((rate.is_some(), faults.strike(&call, setting.seed)))
@@ -245,9 +230,8 @@ impl Engine {
 
     /// Tells waiting resources that room is free.
     fn tell_waiting(&mut self, at: SimTime) {
-        let Self { config, catalogs, usage, waiting, .. } = self;
-        let catalogs = Catalogs { config, by_id: catalogs };
-        for (room, waiting) in waiting.tell(at, |room| Some((catalogs.limit(room)?, usage.taken(room)))) {
+        let Self { clouds, usage, waiting, .. } = self;
+        for (room, waiting) in waiting.tell(at, |room| Some((clouds.limit(room)?, usage.taken(room)))) {
             self.journal.push(Record::RoomFreed { at, room, waiting });
         }
     }
@@ -278,7 +262,7 @@ impl Engine {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
             Request::PutCatalog { id, catalog, clock, leaked, cost, findings } => {
-                if !self.catalogs.contains_key(id) {
+                if !self.clouds.is_put(id) {
                     events.extend(self.adopt_leaked(now, leaked));
                     self.adopt_findings(id, findings);
                 }
@@ -303,7 +287,7 @@ impl Engine {
                 Ok(Outcome::Accepted)
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
-            Request::Describe(id) if self.catalogs.contains_key(id) => Ok(Outcome::Accepted),
+            Request::Describe(id) if self.clouds.is_put(id) => Ok(Outcome::Accepted),
             Request::Reserve { id, footprint } => Ok(self.reserve(now, id, footprint)),
             Request::Describe(id) => self.describe(operation, id),
             Request::Retry(id, stage) => self.retry(now, id, stage),
@@ -337,9 +321,7 @@ impl Engine {
                     for event in self.advance(deadline.0, &deadline.1) {
                         self.note(event);
                     }
-                    if !self.clocks.is_empty() {
-                        catalog.iter().for_each(|catalog| self.step(at, catalog));
-                    }
+                    catalog.iter().for_each(|catalog| self.step(at, catalog));
                 }
                 None if self.faults.next_change() == Some(at) => self.change_fault(at),
                 None => {
@@ -377,7 +359,7 @@ impl Engine {
 
     /// The names of the catalogs that were put, in order.
     pub fn catalog_ids(&self) -> impl Iterator<Item = &ResourceId> {
-        self.catalogs.keys()
+        self.clouds.iter().filter(|(_, cloud)| cloud.catalog.is_some()).map(|(id, _)| id)
     }
 
     /// A resource by name.
@@ -391,13 +373,13 @@ impl Engine {
     /// # Errors
     /// When the catalog does not exist, or does not offer the model.
     pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        self.catalogs().hardware(catalog, model)
+        self.clouds.hardware(catalog, model)
     }
 
     /// The limits of a catalog, and how much of them is used, in a fixed order. Empty if the catalog does not exist.
     #[must_use]
     pub fn usage(&self, catalog: &ResourceId) -> Vec<RoomUsage> {
-        let limits = self.catalogs().get(catalog).map(|catalog| &catalog.limits);
+        let limits = self.clouds.catalog(catalog).map(|catalog| &catalog.limits);
         let rooms = limits.into_iter().flat_map(|limits| limits.rooms(catalog));
         let usage = rooms.map(|(room, limit)| {
             let (taken, waiting) = (self.usage.taken(&room), self.waiting.len(&room));
@@ -410,14 +392,6 @@ impl Engine {
     #[must_use]
     pub fn taken(&self, room: &Room) -> u64 {
         self.usage.taken(room)
-    }
-
-    fn settings(&self) -> Settings<'_> {
-        Settings { config: &self.config, catalogs: &self.catalogs, seed: &self.seed, clocks: &self.clocks }
-    }
-
-    pub(crate) fn catalogs(&self) -> Catalogs<'_> {
-        Catalogs { config: &self.config, by_id: &self.catalogs }
     }
 
     /// All resources, by name.
@@ -505,14 +479,16 @@ impl Engine {
         former: Option<&ClockRecord>,
         cost: Option<&Cost>,
     ) -> Outcome {
-        if self.catalogs.get(id) == Some(catalog) {
+        if self.clouds.put(id) == Some(catalog) {
             return Outcome::AlreadyDone;
         }
         self.add_up(now, id);
-        let before = self.catalogs.insert(id.clone(), catalog.clone());
-        if catalog.api.calls.is_none() {
-            self.calls.forget(id);
-        }
+        let before = self.clouds.change(id, |cloud| {
+            if catalog.api.calls.is_none() {
+                cloud.calls = None;
+            }
+            cloud.catalog.replace(catalog.clone())
+        });
         let is_new = before.is_none();
         self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
         if is_new {
@@ -542,9 +518,9 @@ impl Engine {
             }
             return Ok(outcome);
         }
-        let made = || self.catalogs().hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
+        let made = || self.clouds.hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
-        let setting = self.settings().of(spec);
+        let setting = self.clouds.setting_of(spec);
         let mut resource = Resource::new(spec.clone(), hardware, created, reached, setting);
         creator.clone_into(&mut resource.creator);
         self.insert(now, resource);
@@ -553,19 +529,19 @@ impl Engine {
 
     /// Notes when the creation of a resource was accepted.
     fn note_creation(&mut self, now: SimTime, id: &ResourceId) {
-        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        let Self { resources, clouds, .. } = self;
         if let Some(resource) = resources.get_mut(id) {
-            let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+            let setting = clouds.setting_of(&resource.spec);
             resource.accepted = Some(setting.time(now));
         }
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
-        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        let Self { resources, clouds, .. } = self;
         let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let setting = clouds.setting_of(&resource.spec);
         match resource.retry(now, stage, setting) {
             None => Err(CloudError::InvalidStage(id.clone())),
             Some(false) => Ok(Outcome::AlreadyDone),
@@ -577,11 +553,11 @@ impl Engine {
     }
 
     fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, CloudError> {
-        let Self { resources, config, catalogs, seed, clocks, .. } = self;
+        let Self { resources, clouds, .. } = self;
         let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let setting = clouds.setting_of(&resource.spec);
         if !resource.begin_update(now, update, setting) {
             return Ok(Outcome::AlreadyDone);
         }
@@ -629,14 +605,16 @@ impl Engine {
     }
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
-        if self.catalogs.contains_key(id) {
+        if self.clouds.is_put(id) {
             // Afterwards nobody could ask for their deletion.
             let leaked: Vec<_> = self.leaked(id).cloned().collect();
             events.extend(self.delete_leaked(now, &leaked));
-            self.catalogs.remove(id);
             self.forget_clock(now, id);
-            self.calls.forget(id);
-            self.findings.remove(id);
+            self.clouds.change(id, |cloud| {
+                cloud.catalog = None;
+                cloud.calls = None;
+                cloud.findings.clear();
+            });
             self.begin_meter(now, id, None);
             return Outcome::Accepted;
         }
@@ -665,10 +643,10 @@ impl Engine {
 
     /// Begins the deletion of a resource that exists, or goes on with one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
-        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
+        let Self { resources, clouds, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
-        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let setting = clouds.setting_of(&resource.spec);
         resource.begin_deletion(since, is_adopted, setting);
         reschedule(deadlines, before, resource);
     }
@@ -693,13 +671,7 @@ impl Engine {
         let at = deadline.0;
         let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
-            let settings = Settings {
-                config: &self.config,
-                catalogs: &self.catalogs,
-                seed: &self.seed,
-                clocks: &self.clocks,
-            };
-            let mut events = resource.end_due_stages(deadline, settings.of(&resource.spec));
+            let mut events = resource.end_due_stages(deadline, self.clouds.setting_of(&resource.spec));
             events.extend(resource.end_due_update(deadline));
             let over = resource.end_due_notices(deadline);
             reschedule(&mut self.deadlines, None, resource);

@@ -40,6 +40,7 @@ mod catalog;
 mod census;
 mod checks;
 mod clock;
+mod clouds;
 mod config;
 mod digest;
 mod engine;

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::clock::CloudTime;
-use crate::usage::Catalogs;
 
 /// The microseconds of an hour.
 const HOUR: u128 = 3_600_000_000;
@@ -229,20 +228,15 @@ impl Meter {
     }
 }
 
-/// The meters of all catalogs with instances, and of catalogs of accounts that have cost something.
-pub(crate) type Meters = BTreeMap<ResourceId, Meter>;
-
-impl Catalogs<'_> {
-    /// The price of an instance in millionths for an hour. An instance without a type costs nothing.
-    pub(crate) fn price(self, id: &ResourceId, (instance_type, market): &Product) -> u64 {
-        let price = |catalog: &Catalog| {
-            let found =
-                catalog.instance_types.iter().find(|known| Some(&known.name) == instance_type.as_ref())?;
-            Some(match market {
-                Market::OnDemand => found.price.on_demand,
-                Market::Spot => found.price.spot,
-            })
-        };
-        self.get(id).and_then(price).unwrap_or(0)
-    }
+/// The price of an instance in millionths for an hour. An instance without a type costs nothing.
+pub(crate) fn price(catalog: Option<&Catalog>, (instance_type, market): &Product) -> u64 {
+    let of_type = |catalog: &Catalog| {
+        let found =
+            catalog.instance_types.iter().find(|known| Some(&known.name) == instance_type.as_ref())?;
+        Some(match market {
+            Market::OnDemand => found.price.on_demand,
+            Market::Spot => found.price.spot,
+        })
+    };
+    catalog.and_then(of_type).unwrap_or(0)
 }

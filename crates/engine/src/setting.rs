@@ -1,17 +1,14 @@
 //! What the catalog of a resource decides about the resource while it exists, not only when it is created.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::{ResourceId, ResourceKind, SimTime};
+use nephele_model::SimTime;
 
-use crate::catalog::{Catalog, Latencies};
-use crate::clock::{Clock, Clocks, CloudTime};
-use crate::config::Config;
+use crate::catalog::Latencies;
+use crate::clock::{Clock, CloudTime};
 use crate::latency::Latency;
 use crate::seed::Seed;
 use crate::spec::{ResourceSpec, StageSpec};
-use crate::usage::Catalogs;
 
 /// An instant on the engine's line of time, and in the time of a cloud.
 #[derive(Clone, Copy)]
@@ -26,7 +23,7 @@ pub(crate) struct Setting<'a> {
     /// The key of its draws.
     pub(crate) seed: &'a Seed,
     /// How long parts of its life take that its specification leaves open.
-    latencies: Option<&'a Latencies>,
+    pub(crate) latencies: Option<&'a Latencies>,
     /// Its clock. None if it runs with the engine's time, and was never changed.
     pub(crate) clock: Option<Clock>,
 }
@@ -76,30 +73,5 @@ impl<'a> Setting<'a> {
     {
         let of_catalog = || self.latencies?.deletion.as_ref();
         spec.deletion.as_ref().or_else(of_catalog).unwrap_or(&Latency::ZERO)
-    }
-}
-
-/// The parts of a cloud that settings come from. They are borrowed one by one, so that resources can change meanwhile.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) catalogs: &'a BTreeMap<ResourceId, Catalog>,
-    pub(crate) seed: &'a Seed,
-    pub(crate) clocks: &'a Clocks,
-}
-
-impl<'a> Settings<'a> {
-    /// The setting of a resource: that of its catalog as it is now.
-    pub(crate) fn of(self, spec: &ResourceSpec) -> Setting<'a> {
-        let catalogs = Catalogs { config: self.config, by_id: self.catalogs };
-        let id = spec.catalog_id();
-        let catalog = catalogs.get(&id);
-        // Load balancers take no time.
-        let is_clocked = spec.id.kind == ResourceKind::Instance;
-        Setting {
-            seed: catalog.and_then(|catalog| catalog.seed.as_ref()).unwrap_or(self.seed),
-            latencies: catalog.map(|catalog| &catalog.latencies),
-            clock: self.clocks.get(&id).copied().filter(|_| is_clocked),
-        }
     }
 }

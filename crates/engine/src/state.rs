@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::adoption::Reservation;
-use crate::api_limits::{CallCounts, NamedCalls};
+use crate::api_limits::NamedCalls;
 use crate::catalog::Catalog;
 use crate::clock::NamedClock;
 use crate::config::Config;
@@ -109,14 +109,14 @@ impl Engine {
             let Reservation { footprint, backends } = reservation.clone();
             Reserved { id: id.clone(), footprint, backends }
         });
-        let catalog = |(id, catalog): (&ResourceId, &Catalog)| NamedCatalog {
-            id: id.clone(),
-            catalog: catalog.clone(),
-        };
+        let clouds = || self.clouds.iter();
         State {
-            config: self.config.clone(),
-            catalogs: self.catalogs.iter().map(catalog).collect(),
-            seed: self.seed.clone(),
+            config: self.clouds.config.clone(),
+            catalogs: clouds()
+                .filter_map(|(id, cloud)| Some((id, cloud.catalog.clone()?)))
+                .map(|(id, catalog)| NamedCatalog { id: id.clone(), catalog })
+                .collect(),
+            seed: self.clouds.seed.clone(),
             next: self.journal.next(),
             resources: self.resources.values().cloned().collect(),
             reserved: reserved.collect(),
@@ -124,12 +124,12 @@ impl Engine {
             faults: self.faults.iter().cloned().collect(),
             leaked: self.leaks.values().cloned().collect(),
             meters: self.meters(),
-            clocks: self
-                .clocks
-                .iter()
-                .map(|(id, clock)| NamedClock { id: id.clone(), clock: *clock })
+            clocks: clouds()
+                .filter_map(|(id, cloud)| Some(NamedClock { id: id.clone(), clock: cloud.clock? }))
                 .collect(),
-            calls: self.calls.to_named(),
+            calls: clouds()
+                .filter_map(|(id, cloud)| Some(NamedCalls { id: id.clone(), calls: cloud.calls? }))
+                .collect(),
             findings: self
                 .all_findings()
                 .map(|(id, callers)| NamedFindings { id: id.clone(), callers: callers.clone() })
@@ -186,11 +186,19 @@ impl Engine {
             engine.reserved.entry(id).and_modify(|known| known.backends = backends);
         }
         engine.adopt_leaked(SimTime::default(), &leaked);
-        engine.catalogs = catalogs.into_iter().map(|named| (named.id, named.catalog)).collect();
-        engine.clocks = clocks.into_iter().map(|named| (named.id, named.clock)).collect();
-        engine.calls = CallCounts::of_named(calls);
+        for NamedCatalog { id, catalog } in catalogs {
+            engine.clouds.change(&id, |cloud| cloud.catalog = Some(catalog));
+        }
+        for NamedClock { id, clock } in clocks {
+            engine.clouds.change(&id, |cloud| cloud.clock = Some(clock));
+        }
+        for NamedCalls { id, calls } in calls {
+            engine.clouds.change(&id, |cloud| cloud.calls = Some(calls));
+        }
         engine.restore_meters(meters);
-        engine.findings = findings.into_iter().map(|named| (named.id, named.callers)).collect();
+        for NamedFindings { id, callers } in findings {
+            engine.clouds.change(&id, |cloud| cloud.findings = callers);
+        }
         engine.waiting = Lines::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)

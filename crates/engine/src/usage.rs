@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use nephele_model::{Market, Quota, ResourceId, ResourceKind, Room};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Hardware};
-use crate::config::Config;
+use crate::catalog::Hardware;
 use crate::spec::ResourceSpec;
 
 /// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
@@ -92,32 +91,6 @@ impl Usage {
             *taken -= u64::from(amount);
             if *taken == 0 {
                 self.0.remove(&room);
-            }
-        }
-    }
-}
-
-/// The catalogs that exist: those of accounts, and the built-in one.
-#[derive(Clone, Copy)]
-pub(crate) struct Catalogs<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) by_id: &'a BTreeMap<ResourceId, Catalog>,
-}
-
-impl<'a> Catalogs<'a> {
-    pub(crate) fn get(self, id: &ResourceId) -> Option<&'a Catalog> {
-        let is_built_in = id.name.is_empty() || id.name == Catalog::DEFAULT;
-        self.by_id.get(id).or_else(|| is_built_in.then_some(&self.config.catalog))
-    }
-
-    /// How much fits into a room. None means any amount.
-    pub(crate) fn limit(self, room: &Room) -> Option<u32> {
-        match room {
-            Room::Zone(zone) => self.config.zones.get(zone)?.instances_max,
-            Room::Quota { kind, .. } => self.config.quotas.limit(*kind),
-            Room::CatalogQuota { catalog, of } => self.get(catalog)?.limits.quota(*of),
-            Room::Stock { catalog, instance_type, zone } => {
-                self.get(catalog)?.limits.stock(instance_type.as_ref(), zone.as_ref())
             }
         }
     }

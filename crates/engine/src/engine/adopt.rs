@@ -17,7 +17,6 @@ use crate::adoption::Former;
 use crate::event::Event;
 use crate::outcome::Outcome;
 use crate::resource::{Resource, UpdateSpec};
-use crate::setting::Settings;
 use crate::spec::ResourceSpec;
 
 impl Engine {
@@ -79,10 +78,10 @@ impl Engine {
 
     /// Lets an update that had begun continue.
     fn resume_update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) {
-        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = self;
+        let Self { resources, clouds, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
-        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let setting = clouds.setting_of(&resource.spec);
         resource.begin_update(now, update, setting);
         reschedule(deadlines, before, resource);
     }

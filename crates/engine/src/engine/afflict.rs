@@ -22,7 +22,7 @@ use crate::clock::CloudTime;
 use crate::event::{Event, EventKind};
 use crate::fault::{FaultState, Matches, Subject};
 use crate::resource::{Due, Resource, StageState};
-use crate::setting::{Setting, Settings};
+use crate::setting::Setting;
 
 /// How many names of instances are looked up in each group. Where a fault has more, it costs less to look at all.
 const NAMES_MAX: usize = 10;
@@ -154,7 +154,7 @@ impl Engine {
 
     /// Lets a fault decide about a resource.
     fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
-        let Self { resources, faults, config, catalogs, seed, clocks, .. } = &mut *self;
+        let Self { resources, faults, clouds, .. } = &mut *self;
         let Some(resource) = resources.get(id) else { return Vec::new() };
         // What is being deleted can only be healed.
         let is_listed = |state: &FaultState| state.afflicted.contains(id);
@@ -163,7 +163,7 @@ impl Engine {
         }
         let group = load_balancer_of(resources, &id.account, &id.group).map(|found| &found.spec.labels);
         let subject = Subject { spec: &resource.spec, group };
-        let setting = Settings { config, catalogs, seed, clocks }.of(subject.spec);
+        let setting = clouds.setting_of(subject.spec);
         let is_untimely = faults.get(fault).is_some_and(|state| state.is_untimely_for(resource, is_adopted));
         let decided = if is_untimely {
             // It is decided about when its time comes, whatever an earlier specification has said.
@@ -217,9 +217,9 @@ impl Engine {
         wanted: Option<Affliction>,
         ends: Option<CloudTime>,
     ) -> Vec<Event> {
-        let Self { resources, config, catalogs, seed, clocks, deadlines, .. } = &mut *self;
+        let Self { resources, clouds, deadlines, .. } = &mut *self;
         let Some(resource) = resources.get_mut(id) else { return Vec::new() };
-        let setting = Settings { config, catalogs, seed, clocks }.of(&resource.spec);
+        let setting = clouds.setting_of(&resource.spec);
         let known = resource.afflictions.get(fault);
         if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
             return Vec::new();

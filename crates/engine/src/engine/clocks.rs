@@ -12,13 +12,13 @@ impl Engine {
     /// The clock of a catalog. None if it was never changed: then it runs with the engine's time.
     #[must_use]
     pub fn clock(&self, catalog: &ResourceId) -> Option<&Clock> {
-        self.clocks.get(catalog)
+        self.clouds.clock(catalog)
     }
 
     /// The setting of the clock of a catalog. None if the catalog does not exist.
     #[must_use]
     pub fn clock_setting(&self, catalog: &ResourceId) -> Option<ClockSetting> {
-        self.catalogs.get(catalog).map(|catalog| catalog.clock)
+        self.clouds.put(catalog).map(|catalog| catalog.clock)
     }
 
     /// Sets the clock of a catalog. `from` is the setting before. Deadlines are computed again, and the first step is
@@ -40,7 +40,7 @@ impl Engine {
             steps: 0,
         };
         if let Some(record) = adopted {
-            self.clocks.insert(id.clone(), clock(record));
+            self.clouds.change(id, |cloud| cloud.clock = Some(clock(record)));
         }
         // What a new catalog counts was done before, unless a record says how much of it.
         let before = from.or(adopted.map(|record| record.setting));
@@ -48,16 +48,18 @@ impl Engine {
             before.unwrap_or(ClockSetting { steps: to.steps, ahead: to.ahead, ..ClockSetting::default() });
         let changes = before != *to;
         if changes {
-            self.clocks.entry(id.clone()).or_insert_with(|| Clock::new(now)).set(now, &before, to);
+            self.clouds.change(id, |cloud| {
+                cloud.clock.get_or_insert_with(|| Clock::new(now)).set(now, &before, to);
+            });
         }
-        let Some(clock) = self.clocks.get(id).copied().filter(|_| changes || adopted.is_some()) else {
+        let Some(clock) = self.clouds.clock(id).copied().filter(|_| changes || adopted.is_some()) else {
             return;
         };
         let ahead = to.ahead.saturating_sub(before.ahead);
         let mut leapt = clock;
         if !ahead.is_zero() {
             leapt.leap(ahead);
-            self.clocks.insert(id.clone(), leapt);
+            self.clouds.change(id, |cloud| cloud.clock = Some(leapt));
         }
         self.of_catalog(id, |resource| {
             resource.set_ends(|ends| (leapt.when(clock.hold(ends)), clock.hold(ends)));
@@ -67,7 +69,7 @@ impl Engine {
 
     /// Forgets the clock of a catalog that is gone: time passes at rate 1 from now on.
     pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
-        let Some(clock) = self.clocks.remove(id) else { return };
+        let Some(clock) = self.clouds.change(id, |cloud| cloud.clock.take()) else { return };
         let time = clock.time(now);
         self.of_catalog(id, |resource| {
             let due = |ends: CloudTime| {
@@ -83,27 +85,21 @@ impl Engine {
 
     /// Lets the next stage, update or deletion of a catalog end, if its clock stands still and a step is left.
     pub(crate) fn step(&mut self, now: SimTime, id: &ResourceId) {
-        let Some(clock) = self.clocks.get_mut(id).filter(|clock| clock.steps > 0) else { return };
-        let time = clock.time;
-        clock.steps -= 1;
+        let Some(&Clock { time, steps, .. }) = self.clouds.clock(id).filter(|clock| clock.steps > 0) else {
+            return;
+        };
         let all = self.resources.range(first_of_account(id)..).inspect(|_| count_step());
         let all = all.take_while(|(other, _)| other.account == id.account).map(|(_, resource)| resource);
         let ours = all.filter(|resource| resource.is_of(id));
         let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
-        match next {
-            None => {
-                // Nothing is under way: the steps are lost.
-                if let Some(clock) = self.clocks.get_mut(id) {
-                    clock.steps = 0;
-                }
-            }
-            Some((ends, resource)) => {
-                let Some(found) = self.resources.get_mut(&resource) else { return };
-                let before = found.next_deadline();
-                found.end_now(ends, now, time);
-                reschedule(&mut self.deadlines, before, found);
-            }
-        }
+        // If nothing is under way, the steps are lost.
+        let left = if next.is_some() { steps - 1 } else { 0 };
+        self.clouds.change(id, |cloud| cloud.clock = cloud.clock.map(|clock| Clock { steps: left, ..clock }));
+        let Some((ends, resource)) = next else { return };
+        let Some(found) = self.resources.get_mut(&resource) else { return };
+        let before = found.next_deadline();
+        found.end_now(ends, now, time);
+        reschedule(&mut self.deadlines, before, found);
     }
 
     /// Changes the instances of a catalog, with their deadlines.

@@ -47,8 +47,8 @@ impl Engine {
 
     fn can_be_twice(&self, operation: &Operation, spec: &ResourceSpec, fault: &str) -> bool {
         let fault = self.faults.get(&ResourceId::fault(&spec.id.account, fault));
-        let (catalogs, usage, waiting) = (self.catalogs(), &self.usage, &self.waiting);
-        let as_new = Checked { catalogs, usage, waiting, operation, is_there: false, is_reserved: false };
+        let Self { clouds, usage, waiting, .. } = self;
+        let as_new = Checked { clouds, usage, waiting, operation, is_there: false, is_reserved: false };
         fault.is_some_and(|fault| fault.is_in_force(operation.at))
             && self.can_leak(&spec.catalog_id(), spec.id.kind)
             && check(&as_new).is_ok()

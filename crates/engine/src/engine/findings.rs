@@ -9,12 +9,13 @@ impl Engine {
     /// What the callers of a catalog did. None if nothing was found.
     #[must_use]
     pub fn findings(&self, catalog: &ResourceId) -> Option<&CallerFindings> {
-        self.findings.get(catalog)
+        self.clouds.get(catalog).map(|cloud| &cloud.findings).filter(|findings| !findings.is_empty())
     }
 
     /// What the callers of all catalogs did, by catalog.
     pub fn all_findings(&self) -> impl Iterator<Item = (&ResourceId, &CallerFindings)> {
-        self.findings.iter()
+        let findings = self.clouds.iter().map(|(id, cloud)| (id, &cloud.findings));
+        findings.filter(|(_, findings)| !findings.is_empty())
     }
 
     /// Notes what a caller did.
@@ -24,21 +25,13 @@ impl Engine {
         caller: &str,
         found: impl FnOnce(&mut Findings),
     ) {
-        if !self.catalogs.contains_key(catalog) {
-            return;
-        }
-        let callers = self.findings.entry(catalog.clone()).or_default();
-        if callers.len() < Findings::CALLERS_MAX || callers.contains_key(caller) {
-            found(callers.entry(caller.to_owned()).or_default());
-        }
+        self.clouds.change(catalog, |cloud| cloud.note(caller, found));
     }
 
-    /// Goes on with what an earlier process had found about the callers of a catalog that is new.
+    /// Continues with what an earlier process had found about the callers of a catalog that is new.
     pub(crate) fn adopt_findings(&mut self, catalog: &ResourceId, callers: &CallerFindings) {
-        if !callers.is_empty() {
-            let known = callers.iter().take(Findings::CALLERS_MAX);
-            let known = known.map(|(caller, findings)| (caller.clone(), *findings)).collect();
-            self.findings.insert(catalog.clone(), known);
-        }
+        let known = callers.iter().take(Findings::CALLERS_MAX);
+        let known = known.map(|(caller, findings)| (caller.clone(), *findings)).collect();
+        self.clouds.change(catalog, |cloud| cloud.findings = known);
     }
 }

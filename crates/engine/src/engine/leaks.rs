@@ -26,8 +26,7 @@ impl Engine {
     /// of the fault deletes them.
     pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
         let of_account = self.leaked_of_account(&fault.account);
-        of_account
-            .filter(|leaked| leaked.fault == fault.name && !self.catalogs.contains_key(&leaked.catalog_id()))
+        of_account.filter(|leaked| leaked.fault == fault.name && !self.clouds.is_put(&leaked.catalog_id()))
     }
 
     /// All leaked instances and load balancers.

@@ -33,7 +33,7 @@ impl Engine {
         let (now, caller) = (operation.at, operation.caller.as_str());
         let found = self.resources.get(id);
         let since_creation = found.map(|found| {
-            let catalog = self.catalogs().get(&found.spec.catalog_id());
+            let catalog = self.clouds.catalog(&found.spec.catalog_id());
             let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
             let left = lag.saturating_sub(now.since(found.created));
             // A new process reads what it had adopted, and cannot know what it could see before.
