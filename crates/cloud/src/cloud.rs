@@ -32,7 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::account_metrics::AccountMetrics;
 use crate::affliction::symptoms;
-use crate::clock::{ClockObservation, CloudClock, WallClock};
+use crate::clock::{CloudClock, WallClock};
 use crate::cloud_metrics::CloudMetrics;
 use crate::cluster::{Admission, Cluster};
 use crate::driver::Driver;
@@ -51,8 +51,7 @@ use crate::operation_times::{OperationTimes, creates_load_balancer};
 use crate::ports::{PortLease, Ports, Refused, is_of_port};
 use crate::served::Shared;
 use crate::spec::{
-    Allocation, Authorities, ClusterSpec, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
-    MachineUpdate, StartUp,
+    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate, StartUp,
 };
 use nephele_model::Caller;
 
@@ -516,43 +515,6 @@ impl Cloud {
         self.inner.shared.metrics.clusters.dec();
         tracing::info!(cluster = %id, "Deleted a cluster");
         self.tell(Changed::Cluster(id.clone()));
-    }
-
-    /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
-    /// once for what is created from then on, and its clock for all its machines. `former` is what was published about it
-    /// before a restart.
-    ///
-    /// # Errors
-    /// When the cloud refuses.
-    pub fn put_catalog(
-        &self,
-        namespace: &str,
-        name: &str,
-        catalog: Catalog,
-        former: FormerCatalog,
-    ) -> Result<(), CallError> {
-        let id = ResourceId::catalog(namespace, name);
-        let FormerCatalog { clock, leaked, leaked_load_balancers, cost, findings } = former;
-        let cost = cost.map(|cost| Box::new(cost.record()));
-        let clock = clock.map(|former| former.record(self.clock()));
-        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
-        self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost, findings })
-    }
-
-    /// The clock of a catalog. None if it was never changed.
-    #[must_use]
-    pub fn observe_clock(&self, namespace: &str, name: &str) -> Option<ClockObservation> {
-        let id = ResourceId::catalog(namespace, name);
-        let (clock, setting) = self.look(|engine| Some((*engine.clock(&id)?, engine.clock_setting(&id)?)))?;
-        Some(ClockObservation::new(setting, &clock, self.clock()))
-    }
-
-    /// Deletes a catalog. No new machine can use it.
-    ///
-    /// # Errors
-    /// When the cloud refuses.
-    pub fn delete_catalog(&self, namespace: &str, name: &str) -> Result<(), CallError> {
-        self.ask(Request::Delete(ResourceId::catalog(namespace, name)))
     }
 
     /// Asks the cloud for the hardware of a machine that would be made from a model.

@@ -29,7 +29,7 @@ pub struct FaultObservation {
     pub affected: Vec<Affected>,
     /// The machines and clusters that passed because its budget skips the first ones, in order.
     pub skipped: Vec<Affected>,
-    /// The leaked instances that are deleted with it, see [`Cloud::observe_leaked_by`].
+    /// The leaked instances that are deleted with it, the oldest first: those that are of no catalog that was put.
     pub leaked: Vec<LeakedInstance>,
     /// The leaked load balancers that are deleted with it.
     pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
@@ -197,8 +197,7 @@ impl Cloud {
     /// What a fault has done. None if it does not exist.
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
-        let (leaked, leaked_load_balancers) =
-            (self.observe_leaked_by(id), self.observe_leaked_load_balancers_by(id));
+        let (leaked, leaked_load_balancers) = self.leaked_by(id);
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;

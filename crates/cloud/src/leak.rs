@@ -83,33 +83,11 @@ impl LeakedInstance {
 }
 
 impl Cloud {
-    /// The leaked instances of a catalog of a namespace, those that leaked first in front.
-    #[must_use]
-    pub fn observe_leaked(&self, namespace: &str, name: &str) -> Vec<LeakedInstance> {
-        let catalog = ResourceId::catalog(namespace, name);
-        self.listed(LeakedInstance::of, |engine| engine.leaked(&catalog).cloned().collect())
-    }
-
-    /// The leaked load balancers of a catalog of a namespace, those that leaked first in front.
-    #[must_use]
-    pub fn observe_leaked_load_balancers(&self, namespace: &str, name: &str) -> Vec<LeakedLoadBalancer> {
-        let catalog = ResourceId::catalog(namespace, name);
-        self.listed(LeakedLoadBalancer::of, |engine| engine.leaked(&catalog).cloned().collect())
-    }
-
-    /// The leaked instances that are deleted with a fault, those that leaked first in front: those that the fault made
+    /// The leaked instances and load balancers that are deleted with a fault, the oldest first: those that the fault made
     /// leak, and that are of no catalog that was put.
-    #[must_use]
-    pub fn observe_leaked_by(&self, fault: &FaultId) -> Vec<LeakedInstance> {
+    pub(crate) fn leaked_by(&self, fault: &FaultId) -> (Vec<LeakedInstance>, Vec<LeakedLoadBalancer>) {
         let fault = fault.resource();
-        self.listed(LeakedInstance::of, |engine| engine.leaked_by(&fault).cloned().collect())
-    }
-
-    /// The leaked load balancers that are deleted with a fault, as [`Cloud::observe_leaked_by`] has the instances.
-    #[must_use]
-    pub fn observe_leaked_load_balancers_by(&self, fault: &FaultId) -> Vec<LeakedLoadBalancer> {
-        let fault = fault.resource();
-        self.listed(LeakedLoadBalancer::of, |engine| engine.leaked_by(&fault).cloned().collect())
+        self.by_kind(self.look(|engine| engine.leaked_by(&fault).cloned().collect()))
     }
 
     /// Deletes the leaked instances and load balancers of a catalog of a namespace. The ports of the load balancers are free.
@@ -130,15 +108,12 @@ impl Cloud {
         instances.chain(load_balancers.iter().map(|leaked| leaked.leaked(self.clock()))).collect()
     }
 
-    /// What leaked of one kind, in the order in which it leaked.
-    fn listed<T>(
-        &self,
-        of: impl Fn(&Leaked, &CloudClock) -> Option<T>,
-        leaked: impl FnOnce(&Engine) -> Vec<Leaked>,
-    ) -> Vec<T> {
-        let mut leaked = self.look(leaked);
+    /// What leaked, the oldest first.
+    pub(crate) fn by_kind(&self, mut leaked: Vec<Leaked>) -> (Vec<LeakedInstance>, Vec<LeakedLoadBalancer>) {
         leaked.sort_by(|one, other| (one.since, &one.id).cmp(&(other.since, &other.id)));
-        leaked.iter().filter_map(|leaked| of(leaked, self.clock())).collect()
+        let instances = leaked.iter().filter_map(|leaked| LeakedInstance::of(leaked, self.clock()));
+        let balancers = leaked.iter().filter_map(|leaked| LeakedLoadBalancer::of(leaked, self.clock()));
+        (instances.collect(), balancers.collect())
     }
 
     /// The leaked instances of a cluster, each with its addresses.

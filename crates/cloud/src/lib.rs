@@ -17,6 +17,7 @@ mod account_metrics;
 mod affliction;
 mod allocation;
 mod backend;
+mod catalog;
 mod certificates;
 mod checkpoint;
 mod cidr;
@@ -30,7 +31,6 @@ mod driver;
 mod error;
 mod etcd_delay;
 mod fault;
-mod findings;
 mod follower;
 mod front;
 mod identity;
@@ -52,11 +52,11 @@ mod timed;
 mod tls;
 mod trouble;
 mod tunnel;
-mod usage;
 mod user_data;
 
 pub use affliction::affliction_of;
 pub use backend::{Backend, OutOfService, OutOfServiceReason};
+pub use catalog::{CatalogObservation, CatalogRecord};
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
@@ -78,8 +78,7 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Files, FormerCatalog, FormerCluster, FormerMachine, MachineSpec,
-    MachineUpdate, Software, StartUp,
+    Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
+    Software, StartUp,
 };
-pub use usage::UsageObservation;
 pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

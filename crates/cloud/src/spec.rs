@@ -6,15 +6,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{CallerFindings, Hardware};
+use nephele_engine::Hardware;
 use nephele_model::{ClusterId, DrawKey, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::Authority;
 
 use crate::cidr;
-use crate::clock::ClockObservation;
-use crate::cost::CostObservation;
 use crate::identity::{MachineAddress, control_plane_node};
-use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 use crate::user_data::{Kubeadm, KubeadmCluster};
 use nephele_model::Caller;
 
@@ -153,21 +150,6 @@ pub struct Allocation {
     pub set: String,
     /// Its number in the set. None until the cloud has chosen the lowest free one.
     pub ordinal: Option<u32>,
-}
-
-/// What was published about a catalog before a restart.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FormerCatalog {
-    /// Its clock. None if it was never changed.
-    pub clock: Option<ClockObservation>,
-    /// Its leaked instances.
-    pub leaked: Vec<LeakedInstance>,
-    /// Its leaked load balancers.
-    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
-    /// What its machines had cost.
-    pub cost: Option<CostObservation>,
-    /// What was found about its callers.
-    pub findings: CallerFindings,
 }
 
 /// A cluster that was published before a restart, or by somebody else.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Catalog, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory, Findings,
-    FormerCatalog, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, Matches, affliction_of,
+    Affected, Catalog, CatalogRecord, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
+    Findings, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, Matches, affliction_of,
 };
 use nephele_model::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId, MachineId,
@@ -187,7 +187,7 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     let authorities = &ECDSA;
     let (cluster, endpoint) = world.cluster("leaky", authorities);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
     for name in ["one", "two"] {
         let spec = machine(&cluster, name, Role::ControlPlane);
         support::provide(cloud, MachineSpec { catalog: "north".into(), ..spec }).unwrap();
@@ -204,10 +204,13 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.backends, observed.etcd_members), (1, vec!["one".to_owned()]));
-    assert_eq!((cloud.observe_usage("default", "north").machines, world.gauge("nephele_machines")), (2, 1.0));
+    assert_eq!(
+        (cloud.observe_catalog("default", "north").machines, world.gauge("nephele_machines")),
+        (2, 1.0)
+    );
     assert_eq!(world.gauge("nephele_leaked_instances"), 1.0);
     assert_eq!((world.gauge("nephele_faults"), world.gauge("nephele_fault_hits")), (1.0, 1.0));
-    let leaked = cloud.observe_leaked("default", "north");
+    let leaked = cloud.observe_catalog("default", "north").record.leaked;
     let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), addresses), (&two, "f", &vec![before.clone()]));
 
@@ -217,16 +220,16 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_ne!(address(cloud), before);
     let next = World::start(30_960..=30_969);
     next.cluster("leaky", authorities);
-    let former = FormerCatalog { leaked: leaked.clone(), ..FormerCatalog::default() };
+    let former = CatalogRecord { leaked: leaked.clone(), ..CatalogRecord::default() };
     next.cloud.put_catalog("default", "north", Catalog::default(), former).unwrap();
     support::provide(&next.cloud, again()).unwrap();
     assert_ne!(address(&next.cloud), before);
-    assert_eq!(next.cloud.observe_leaked("default", "north"), leaked);
-    assert_eq!(next.cloud.observe_usage("default", "north").machines, 2);
+    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, leaked);
+    assert_eq!(next.cloud.observe_catalog("default", "north").machines, 2);
 
     next.cloud.delete_leaked("default", "north").unwrap();
-    assert_eq!(next.cloud.observe_leaked("default", "north"), []);
-    assert_eq!(next.cloud.observe_usage("default", "north").machines, 1);
+    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, []);
+    assert_eq!(next.cloud.observe_catalog("default", "north").machines, 1);
     world.stop().await;
     next.stop().await;
 }
@@ -236,7 +239,7 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
 async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let world = World::start(31_040..=31_049);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
     let of_cloud = |name: &str| ClusterSpec { catalog: "north".into(), ..support::cluster(name) };
     let endpoint = cloud.ensure_cluster(of_cloud("gone")).unwrap();
     let matches = Matches { operations: [Verb::DeleteLoadBalancer].into(), ..Matches::default() };
@@ -245,12 +248,12 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let gone = of_cloud("gone").id;
     assert_eq!(cloud.delete_load_balancer(&gone).unwrap(), Deletion::Gone);
     cloud.delete_cluster(&gone);
-    let leaked = cloud.observe_leaked_load_balancers("default", "north");
+    let leaked = cloud.observe_catalog("default", "north").record.leaked_load_balancers;
     let [LeakedLoadBalancer { cluster, fault, endpoint: kept, .. }] = &leaked[..] else {
         panic!("{leaked:?}")
     };
     assert_eq!((cluster, fault.as_str(), kept.as_ref()), (&gone, "f", Some(&endpoint)));
-    assert_eq!(cloud.observe_leaked("default", "north"), []);
+    assert_eq!(cloud.observe_catalog("default", "north").record.leaked, []);
     let shown =
         || ["nephele_leaked_load_balancers", "nephele_leaked_instances"].map(|name| world.gauge(name));
     assert_eq!(shown(), [1.0, 0.0]);
@@ -258,7 +261,7 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let next = World::start(31_040..=31_049);
     let limits = Limits { load_balancers: Some(3), ..Limits::default() };
     let catalog = Catalog { limits, ..Catalog::default() };
-    let former = FormerCatalog { leaked_load_balancers: leaked.clone(), ..FormerCatalog::default() };
+    let former = CatalogRecord { leaked_load_balancers: leaked.clone(), ..CatalogRecord::default() };
     next.cloud.put_catalog("default", "north", catalog, former).unwrap();
     for (cloud, name) in [(cloud, "new"), (&next.cloud, "newer")] {
         let given = cloud.ensure_cluster(of_cloud(name)).unwrap();
@@ -269,13 +272,13 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
             "failed to listen on port 31040: it belongs to the leaked load balancer of cluster default/gone";
         assert_eq!((refused.to_string().as_str(), refused.category()), (message, "PortInUse"));
     }
-    assert_eq!(next.cloud.observe_leaked_load_balancers("default", "north"), leaked);
-    let used = |cloud: &Cloud| cloud.observe_usage("default", "north").limits[0].taken;
+    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked_load_balancers, leaked);
+    let used = |cloud: &Cloud| cloud.observe_catalog("default", "north").limits[0].taken;
     assert_eq!(used(&next.cloud), 2);
 
     next.cloud.delete_leaked("default", "north").unwrap();
     assert_eq!(
-        (next.cloud.observe_leaked_load_balancers("default", "north"), used(&next.cloud)),
+        (next.cloud.observe_catalog("default", "north").record.leaked_load_balancers, used(&next.cloud)),
         (vec![], 1)
     );
     // Its listener is closed afterwards.
@@ -367,7 +370,7 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_bel
     let authorities = &ECDSA;
     let (cluster, endpoint) = world.cluster("twice", authorities);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), FormerCatalog::default()).unwrap();
+    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
     let of_cloud = |name, role| MachineSpec { catalog: "north".into(), ..machine(&cluster, name, role) };
     support::provide(cloud, of_cloud("one", Role::ControlPlane)).unwrap();
     let effect = Effect::Duplicate { retry_after: Duration::from_secs(5) };
@@ -391,15 +394,22 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_bel
     assert_ne!(after, before, "it is the Node of the second one");
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.machines, observed.backends, observed.etcd_members.len()), (2, 2, 2));
-    let leaked = cloud.observe_leaked("default", "north");
+    let leaked = cloud.observe_catalog("default", "north").record.leaked;
     let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), addresses.len()), (&two.id, "f", 0));
-    assert_eq!(cloud.observe_usage("default", "north").machines, 3);
+    assert_eq!(cloud.observe_catalog("default", "north").machines, 3);
     let found = Findings { double_creates: 1, missed_reads: 0 };
-    assert_eq!(cloud.observe_findings("default", "north"), [("machine".to_owned(), found)].into());
+    assert_eq!(
+        cloud.observe_catalog("default", "north").record.findings,
+        [("machine".to_owned(), found)].into()
+    );
     assert_eq!(world.counter("nephele_double_creates_total"), 1.0);
     support::provide(cloud, two).unwrap();
-    assert_eq!(cloud.observe_leaked("default", "north"), leaked, "who knows the machine asks no more");
+    assert_eq!(
+        cloud.observe_catalog("default", "north").record.leaked,
+        leaked,
+        "who knows the machine asks no more"
+    );
     world.stop().await;
 }
 
@@ -498,7 +508,7 @@ async fn the_metrics_of_a_cloud_go_with_it() {
     let world = World::start(31_010..=31_019);
     let limits = Limits { instances: Some(3), ..Limits::default() };
     let catalog = Catalog { limits, ..Catalog::default() };
-    world.cloud.put_catalog("default", "north", catalog, FormerCatalog::default()).unwrap();
+    world.cloud.put_catalog("default", "north", catalog, CatalogRecord::default()).unwrap();
     let shown = || ["nephele_quota", "nephele_clock_rate"].map(|name| world.gauge(name));
     assert_eq!(shown(), [3.0, 1.0]);
     world.cloud.delete_catalog("default", "north").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Changed, Cloud, Deletion, FormerCatalog, FormerMachine, Hardware, MachineError, MachineSpec,
+    Allocation, CatalogRecord, Changed, Cloud, Deletion, FormerMachine, Hardware, MachineError, MachineSpec,
     StageObservation, StartUp,
 };
 use nephele_model::{ErrorClass, MachineId, Market, Role, Stage};
@@ -270,7 +270,7 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
         let mut spec_of_machine = former.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
         spec_of_machine.catalog = "north".into();
         let id = spec_of_machine.id.clone();
-        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), FormerCatalog::default()).unwrap();
+        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), CatalogRecord::default()).unwrap();
         cloud.reserve_machines(began.is_some().then(|| FormerMachine {
             id: id.clone(),
             has_begun: true,

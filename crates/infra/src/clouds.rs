@@ -16,7 +16,7 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
-use nephele_cloud::{CallError, Cloud, FormerCatalog};
+use nephele_cloud::{CallError, Cloud};
 use nephele_kit::{Cache, Pace, Readable, Services, paused};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -24,9 +24,8 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::leaked::{self, load_balancers};
 use crate::offer::catalog;
-use crate::simulated_cloud::{clock, cost, findings};
+use crate::simulated_cloud::record;
 
 /// How many changes a slow listener may lag behind before it has to treat every SimulatedCloud as changed.
 const CHANGES_MAX: usize = 1024;
@@ -219,7 +218,8 @@ fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Told>) -> Op
     }
     let before = before.filter(|_| !is_deletion);
     let Plan::Put { object, is_held, .. } = plan else { return before };
-    let former = former(&object, namespace, name);
+    let former = object.status.as_ref().map(|status| record::read(status, namespace, name));
+    let former = former.unwrap_or_default();
     let mut catalog = catalog(&object.spec);
     if is_held {
         catalog.clock = former.clock.map(|clock| clock.setting).unwrap_or_default();
@@ -228,18 +228,6 @@ fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Told>) -> Op
         return before;
     }
     Some(Told { object, is_held })
-}
-
-/// What the status of a SimulatedCloud says about it, for a cloud that does not have its catalog.
-fn former(object: &SimulatedCloud, namespace: &str, name: &str) -> FormerCatalog {
-    let Some(status) = &object.status else { return FormerCatalog::default() };
-    FormerCatalog {
-        clock: status.clock.as_ref().and_then(clock::history),
-        leaked: leaked::of_status(&status.leaked_instances, namespace, name),
-        leaked_load_balancers: load_balancers::of_status(&status.leaked_load_balancers, namespace, name),
-        cost: status.cost.as_ref().and_then(cost::history),
-        findings: findings::history(&status.findings),
-    }
 }
 
 /// Logs a refusal. The next change of the object, if only of its status, tries again.

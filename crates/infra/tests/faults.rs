@@ -590,7 +590,7 @@ async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
         status.is_some_and(|status| status.leaked_instances.iter().any(|leaked| leaked.name == "w"))
     };
     world.api.eventually::<Fault>("f", "to list what leaked", leaks).await;
-    let leaked = |cloud: &Cloud| cloud.observe_leaked(NAMESPACE, "default").len();
+    let leaked = |cloud: &Cloud| cloud.observe_catalog(NAMESPACE, "default").record.leaked.len();
     let world = world.restart_after(async {}).await;
     world.until("it to be known again", |cloud| leaked(cloud) == 1).await;
     world.api.delete::<Fault>("f").await;
@@ -614,7 +614,7 @@ fn port(object: &InMemoryCluster) -> Option<i32> {
 
 /// How many load balancers of the cloud `default` are leaked.
 fn leaked_balancers(cloud: &Cloud) -> usize {
-    cloud.observe_leaked_load_balancers(NAMESPACE, "default").len()
+    cloud.observe_catalog(NAMESPACE, "default").record.leaked_load_balancers.len()
 }
 
 #[tokio::test(start_paused = true)]

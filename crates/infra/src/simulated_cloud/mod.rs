@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod cost;
 pub(crate) mod findings;
 pub(crate) mod latency;
+pub(crate) mod record;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use kube::ResourceExt as _;
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{CallerFindings, ClockObservation, CostObservation, RoomUsage, UsageObservation};
+use nephele_cloud::{CatalogObservation, RoomUsage};
 use nephele_kit::{Outcome, paused, unreadable};
 use nephele_model::{Quota, Room};
 use tracing::warn;
@@ -53,14 +54,7 @@ pub(crate) async fn reconcile(
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
     let known = object.status.clone().unwrap_or_default();
     delete_leaked(&object, &known, &context);
-    let observed = Observed {
-        usage: context.cloud.observe_usage(&id.0, &id.1),
-        clock: context.cloud.observe_clock(&id.0, &id.1),
-        leaked: context.cloud.observe_leaked(&id.0, &id.1),
-        leaked_load_balancers: context.cloud.observe_leaked_load_balancers(&id.0, &id.1),
-        cost: context.cloud.observe_cost(&id.0, &id.1),
-        findings: context.cloud.observe_findings(&id.0, &id.1),
-    };
+    let observed = context.cloud.observe_catalog(&id.0, &id.1);
     let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
         && let Some(wait) = context.clouds.pace().wait(&id, now)
@@ -84,9 +78,9 @@ pub(crate) async fn reconcile(
 /// look for them, lists all of them.
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let instances = leaked::to_api(context.cloud.observe_leaked(&namespace, &name), &name);
-    let balancers =
-        load_balancers::to_api(context.cloud.observe_leaked_load_balancers(&namespace, &name), &name);
+    let record = context.cloud.observe_catalog(&namespace, &name).record;
+    let instances = leaked::to_api(record.leaked, &name);
+    let balancers = load_balancers::to_api(record.leaked_load_balancers, &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
     let nothing_leaked = instances.is_empty() && balancers.is_empty();
     if object.spec.leaked_instances != "Delete" || nothing_leaked || !are_listed {
@@ -108,33 +102,16 @@ fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context
     }
 }
 
-/// What the cloud says about a catalog.
-#[derive(Default)]
-struct Observed {
-    usage: UsageObservation,
-    clock: Option<ClockObservation>,
-    leaked: Vec<nephele_cloud::LeakedInstance>,
-    leaked_load_balancers: Vec<nephele_cloud::LeakedLoadBalancer>,
-    cost: Option<CostObservation>,
-    findings: CallerFindings,
-}
-
-fn status(object: &SimulatedCloud, observed: Observed, now: Timestamp) -> SimulatedCloudStatus {
+fn status(object: &SimulatedCloud, observed: CatalogObservation, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
     if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
         report = report.not_paused();
     }
     report.status.paused_spec = None;
-    let Observed { usage, clock, leaked, leaked_load_balancers, cost, findings } = observed;
-    let UsageObservation { machines, limits } = usage;
-    report.status.cost = cost::status(report.status.cost.as_ref(), cost);
-    report.status.findings = findings::status(&findings);
-    let name = object.name_any();
-    report.status.leaked_instances = leaked::to_api(leaked, &name);
-    report.status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, &name);
+    let CatalogObservation { machines, limits, record } = observed;
+    record::write(record, &object.name_any(), &mut report.status);
     let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
     report.status.leaked = Some(number(leaked as u64));
-    report.status.clock = clock.map(clock::status);
     report.status.instances = Some(number(machines));
     report.status.usage = limits.into_iter().filter_map(limit_usage).collect();
     report.status.waiting = Some(report.status.usage.iter().map(|usage| usage.waiting).sum());
@@ -229,7 +206,7 @@ mod tests {
             paused_spec: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
-        let status = |object: &SimulatedCloud, now| status(object, Observed::default(), now);
+        let status = |object: &SimulatedCloud, now| status(object, CatalogObservation::default(), now);
         assert_eq!(status(&object, at(5)), ready);
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
@@ -260,8 +237,8 @@ mod tests {
             used(stock(None), 9, 3, 0),
         ];
         let object = SimulatedCloud::default();
-        let usage = UsageObservation { machines: 3, limits };
-        let told = status(&object, Observed { usage, ..Observed::default() }, at(5));
+        let observed = CatalogObservation { machines: 3, limits, ..CatalogObservation::default() };
+        let told = status(&object, observed, at(5));
         assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
         let numbers = told
             .usage
@@ -277,7 +254,7 @@ mod tests {
                 ("capacity/*/a", [9, 3, 6, 0]),
             ]
         );
-        let none = status(&object, Observed::default(), at(6));
+        let none = status(&object, CatalogObservation::default(), at(6));
         let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
         assert!(differs_in_numbers_only(Some(&none), &later));
         assert!(!differs_in_numbers_only(Some(&none), &none));

@@ -137,7 +137,7 @@ pub(crate) mod tests {
     use axum::body::to_bytes;
     use http::Request;
     use jiff::Timestamp;
-    use nephele_cloud::{Catalog, CloudConfig, FormerCatalog, InProcess, Network};
+    use nephele_cloud::{Catalog, CatalogRecord, CloudConfig, InProcess, Network};
     use prometheus::Registry;
     use tokio::time::Instant;
     use tower::ServiceExt as _;
@@ -189,7 +189,7 @@ pub(crate) mod tests {
         let cloud = cloud();
         for name in ["north", "south"] {
             cloud
-                .put_catalog("default", name, Catalog::default(), FormerCatalog::default())
+                .put_catalog("default", name, Catalog::default(), CatalogRecord::default())
                 .expect("it is taken");
         }
         let router = router(running(&cloud));
@@ -224,7 +224,7 @@ pub(crate) mod tests {
         drop(followed);
         let mut parts = first.into_body().into_data_stream();
         cloud
-            .put_catalog("default", "north", Catalog::default(), FormerCatalog::default())
+            .put_catalog("default", "north", Catalog::default(), CatalogRecord::default())
             .expect("it is taken");
         let part = tokio::time::timeout(PATIENCE, parts.next()).await.expect("a line").expect("no end");
         assert!(part.expect("no error").starts_with(b"{\"sequence\":1,"));

@@ -1,0 +1,133 @@
+//! What has happened in a SimulatedCloud, in its status: what one manager writes, the next one puts back. Pure.
+
+use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
+use nephele_cloud::CatalogRecord;
+
+use super::{clock, cost, findings};
+use crate::leaked::{self, load_balancers};
+
+/// Writes a record into the status of the SimulatedCloud of this name.
+pub(super) fn write(record: CatalogRecord, name: &str, status: &mut SimulatedCloudStatus) {
+    let CatalogRecord { clock, leaked, leaked_load_balancers, cost, findings } = record;
+    status.clock = clock.map(clock::status);
+    status.leaked_instances = leaked::to_api(leaked, name);
+    status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, name);
+    status.cost = cost::status(status.cost.as_ref(), cost);
+    status.findings = findings::status(&findings);
+}
+
+/// The record in the status of the SimulatedCloud of this name.
+pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CatalogRecord {
+    CatalogRecord {
+        clock: status.clock.as_ref().and_then(clock::history),
+        leaked: leaked::of_status(&status.leaked_instances, namespace, name),
+        leaked_load_balancers: load_balancers::of_status(&status.leaked_load_balancers, namespace, name),
+        cost: status.cost.as_ref().and_then(cost::history),
+        findings: findings::history(&status.findings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use nephele_cloud::{
+        CallerFindings, ClockObservation, ClockSetting, CostObservation, Findings, Footprint, LeakedInstance,
+        LeakedLoadBalancer, Rate, Spent,
+    };
+    use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cluster() -> ClusterId {
+        ClusterId { namespace: "ns".into(), name: "demo".into() }
+    }
+
+    fn at() -> impl Strategy<Value = Timestamp> {
+        (1_000_000_i64..2_000_000_000_000)
+            .prop_map(|millis| Timestamp::from_millisecond(millis).expect("in range"))
+    }
+
+    fn clock() -> impl Strategy<Value = ClockObservation> {
+        let rate = (10_000_u64..=1_000_000_000).prop_map(Rate::from_millionths);
+        let ahead = (0_u64..1_000_000).prop_map(Duration::from_secs);
+        (rate, any::<bool>(), 0..=i64::MAX.unsigned_abs(), ahead, at(), at()).prop_map(
+            |(rate, is_paused, steps, ahead, since, time)| {
+                let setting = ClockSetting { rate, is_paused, steps, ahead };
+                ClockObservation { setting, since, time }
+            },
+        )
+    }
+
+    fn leaked() -> impl Strategy<Value = LeakedInstance> {
+        (at(), prop::option::of("[a-z]{1,5}"), any::<u32>(), any::<bool>(), 0..16_usize).prop_map(
+            |(since, instance_type, processors, is_spot, addresses)| LeakedInstance {
+                machine: MachineId { cluster: cluster(), name: "m".into() },
+                since,
+                fault: "f".into(),
+                addresses: (0..addresses).map(|number| format!("10.0.0.{number}")).collect(),
+                footprint: Footprint {
+                    zone: instance_type.clone(),
+                    catalog: "north".into(),
+                    instance_type,
+                    processors,
+                    market: if is_spot { Market::Spot } else { Market::OnDemand },
+                },
+            },
+        )
+    }
+
+    fn leaked_load_balancer() -> impl Strategy<Value = LeakedLoadBalancer> {
+        (at(), prop::option::of(any::<u16>())).prop_map(|(since, port)| LeakedLoadBalancer {
+            cluster: cluster(),
+            since,
+            fault: "f".into(),
+            endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
+            catalog: "north".into(),
+        })
+    }
+
+    fn cost() -> impl Strategy<Value = CostObservation> {
+        let spent = || (any::<u64>(), any::<u64>()).prop_map(|(total, per_hour)| Spent { total, per_hour });
+        let clusters = prop::collection::btree_map("[a-z]{1,8}", spent(), 0..20);
+        (at(), spent(), clusters).prop_map(|(time, all, clusters)| CostObservation { time, all, clusters })
+    }
+
+    fn findings() -> impl Strategy<Value = CallerFindings> {
+        let found = (0..=i64::MAX.unsigned_abs(), 0..=i64::MAX.unsigned_abs())
+            .prop_map(|(double_creates, missed_reads)| Findings { double_creates, missed_reads });
+        prop::collection::vec(prop::option::of(found), Caller::ALL.len()).prop_map(|found| {
+            let callers = Caller::ALL.map(|caller| caller.as_str().to_owned());
+            callers.into_iter().zip(found).filter_map(|(caller, found)| Some((caller, found?))).collect()
+        })
+    }
+
+    proptest! {
+        /// A restart does not show: what is put back from a status is what was written into it.
+        #[test]
+        fn a_record_reads_back_from_a_status(
+            clock in prop::option::of(clock()),
+            leaked in prop::collection::vec(leaked(), 0..4),
+            leaked_load_balancers in prop::collection::vec(leaked_load_balancer(), 0..4),
+            cost in prop::option::of(cost()),
+            findings in findings(),
+        ) {
+            let record = CatalogRecord { clock, leaked, leaked_load_balancers, cost, findings };
+            let mut status = SimulatedCloudStatus::default();
+            write(record.clone(), "north", &mut status);
+            let text = serde_json::to_string(&status).expect("a status is JSON");
+            let status = serde_json::from_str(&text).expect("it is read");
+            prop_assert_eq!(read(&status, "ns", "north"), record);
+        }
+    }
+
+    #[test]
+    fn an_empty_status_has_an_empty_record() {
+        assert_eq!(read(&SimulatedCloudStatus::default(), "ns", "north"), CatalogRecord::default());
+        let mut status = SimulatedCloudStatus::default();
+        write(CatalogRecord::default(), "north", &mut status);
+        assert_eq!(status, SimulatedCloudStatus::default());
+    }
+}
