@@ -54,6 +54,7 @@ impl ReconcileError for Error {
 
 impl<T: Target> Controller<T> {
     /// Carries no Faults out yet.
+    #[must_use]
     pub fn new(target: T, client: Client, clock: Clock, events: Events) -> Self {
         Self { target, client, clock, events, in_force: InForce::default(), pace: Pace::default() }
     }

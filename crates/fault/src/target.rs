@@ -21,7 +21,7 @@ pub trait Target: Send + Sync + 'static {
     /// With the mistake of a spec that means nothing.
     fn read(spec: &FaultSpec) -> Result<Self::Wanted, String>;
 
-    /// The status of a Fault that is not paused. It tells what the target sees, if it has the Fault, or the Fault's mistake. Pure.
+    /// The status of a Fault that is not paused: what the target sees, if it has the Fault, or the Fault's mistake. Pure.
     fn status(object: &Fault, seen: Result<Option<&Self::Seen>, String>, now: Timestamp) -> FaultStatus;
 
     /// Carries a Fault out from now on, or with this spec. One that the target does not know goes on with what its status says.
@@ -50,6 +50,6 @@ pub trait Target: Send + Sync + 'static {
     /// The status lists what was seen.
     fn listed(&self, _id: &FaultId, _seen: &Self::Seen) {}
 
-    /// Publishes what no other Fault has to tell, after the status was written.
+    /// Publishes what only Faults of this target have to tell, after the status was written.
     fn publish(_object: &Fault, _before: &FaultStatus, _after: &FaultStatus, _events: &Events) {}
 }

@@ -597,9 +597,9 @@ impl State {
         if !subject.was_told || subject.created > self.since {
             return Earlier::Nothing;
         }
-        // Its pool may have told it something before the Fault was about it, so a claim that is not listed is not always one
-        // that was spared, as a machine is, and the draw is made again also where the list is complete. While the Fault is
-        // paused, such a claim may have come after the pause. The draw tells nothing where some claims were skipped, because
+        // A claim may have been told something before the Fault was about it. So other than with machines, not every claim that
+        // is not listed was spared, and the draw is made again even where the list is complete. While the Fault is paused, such
+        // a claim may have come after the pause. And the draw alone does not tell where the first claims are skipped, because
         // no status lists these.
         let is_drawn = self.fault.budget.skip == 0 && (self.is_cut || !self.decisions.paused);
         if is_drawn { Earlier::Drawn } else { Earlier::Listed }
