@@ -6,9 +6,8 @@
 //!
 //! The objects wait in memory, at most those of one checkpoint, until they are forgotten or the next ones replace them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use nephele_apiserver::{Key, RestoreError, Store, StoreOptions};
 use nephele_model::ClusterId;
@@ -18,7 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::cloud::Cloud;
+use crate::content::Content;
 use crate::spec::ClusterSpec;
 
 /// The objects of a cluster.
@@ -53,16 +52,16 @@ pub struct ObjectRecord {
 /// [`ClusterObjects`] as they are written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenObjects<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    created_at: Timestamp,
-    objects: Vec<WrittenRecord<'a>>,
+pub(crate) struct WrittenObjects<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) created_at: Timestamp,
+    pub(crate) objects: Vec<WrittenRecord<'a>>,
 }
 
 /// An [`ObjectRecord`] as it is written.
 #[derive(Serialize)]
-struct WrittenRecord<'a> {
+pub(crate) struct WrittenRecord<'a> {
     group: &'a str,
     resource: &'a str,
     namespace: &'a str,
@@ -71,7 +70,7 @@ struct WrittenRecord<'a> {
 }
 
 impl<'a> WrittenRecord<'a> {
-    fn of(key: &'a Key, object: Option<&'a RawValue>) -> Self {
+    pub(crate) fn of(key: &'a Key, object: Option<&'a RawValue>) -> Self {
         let Key { resource, namespace, name } = key;
         Self { group: &resource.group, resource: &resource.resource, namespace, name, object }
     }
@@ -102,22 +101,13 @@ pub enum PutBackError {
 pub(crate) struct PutBack(Mutex<BTreeMap<ClusterId, Waiting>>);
 
 #[derive(Clone, Debug)]
-struct Waiting {
-    created_at: Timestamp,
-    content: Content,
-}
-
-/// The content of a cluster's store.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Content {
-    /// The objects, each as JSON.
-    pub(crate) objects: Vec<(Key, Bytes)>,
-    /// The objects that every cluster has at first and a client deleted.
-    pub(crate) deleted: BTreeSet<Key>,
+pub(crate) struct Waiting {
+    pub(crate) created_at: Timestamp,
+    pub(crate) content: Content,
 }
 
 /// The most bytes of objects that wait: those of a thousand clusters with 250 KiB each.
-const BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(crate) const BYTES_MAX: usize = 256 * 1024 * 1024;
 
 impl PutBack {
     /// The objects for a cluster, if there are some.
@@ -127,73 +117,13 @@ impl PutBack {
         Some(found.content.clone())
     }
 
-    fn replace(&self, by: BTreeMap<ClusterId, Waiting>) {
+    pub(crate) fn replace(&self, by: BTreeMap<ClusterId, Waiting>) {
         *self.0.lock() = by;
     }
 }
 
-impl Cloud {
-    /// The [`ClusterObjects`] of a cluster as a line of JSON. None if it does not run.
-    ///
-    /// Clients of the cluster choose how much that is, and what a parse of it would take. So nothing is parsed, and whoever
-    /// serves others does this on a thread of its own.
-    #[must_use]
-    pub fn cluster_objects(&self, id: &ClusterId) -> Option<Vec<u8>> {
-        let cluster = self.cluster(id)?;
-        self.catch_up(&cluster, |_| ());
-        let deleted = cluster.deleted();
-        let there = cluster.served.store.objects();
-        let there = there.iter().map(|(key, object)| {
-            let object = serde_json::from_slice(&object.bytes);
-            WrittenRecord::of(key, Some(object.expect("stored bytes were serialised from a JSON object")))
-        });
-        let objects = there.chain(deleted.iter().map(|key| WrittenRecord::of(key, None))).collect();
-        let written = WrittenObjects {
-            namespace: &id.namespace,
-            name: &id.name,
-            created_at: cluster.spec.created_at,
-            objects,
-        };
-        let mut line = serde_json::to_vec(&written).expect("JSON can be written");
-        line.push(b'\n');
-        Some(line)
-    }
-
-    /// Keeps objects for clusters that are created later, instead of those that an earlier call put here. Each cluster
-    /// takes its own when it is created.
-    ///
-    /// # Errors
-    /// When one of the clusters exists, or the objects cannot be those of a cluster. Then nothing is changed.
-    pub fn put_back(&self, clusters: Vec<ClusterObjects>) -> Result<(), PutBackError> {
-        let mut waiting = BTreeMap::new();
-        let mut bytes = 0;
-        for cluster in clusters {
-            let id = ClusterId { namespace: cluster.namespace, name: cluster.name };
-            let content = Content::of(cluster.objects);
-            bytes += content.objects.iter().map(|(_, object)| object.len()).sum::<usize>();
-            if bytes > BYTES_MAX {
-                return Err(PutBackError::TooLarge(BYTES_MAX));
-            }
-            content
-                .check()
-                .map_err(|source| PutBackError::Objects { cluster: id.clone(), source: Box::new(source) })?;
-            waiting.insert(id, Waiting { created_at: cluster.created_at, content });
-        }
-        let clusters: Vec<_> = waiting.keys().cloned().collect();
-        let put = self.unless_they_exist(&clusters, |keeper| keeper.put_back.replace(waiting));
-        put.map_err(PutBackError::Exists)
-    }
-
-    /// Forgets the objects of [`Cloud::put_back`]: all clusters have theirs. Until then a cluster that is created twice, for
-    /// example by a reconcile that has not seen yet that its object is gone, gets them twice.
-    pub fn forget_put_back(&self) {
-        // No cluster exists of those in an empty list.
-        let _ = self.unless_they_exist(&[], |keeper| keeper.put_back.replace(BTreeMap::new()));
-    }
-}
-
 impl Content {
-    fn of(records: Vec<ObjectRecord>) -> Self {
+    pub(crate) fn of(records: Vec<ObjectRecord>) -> Self {
         let mut content = Self::default();
         for ObjectRecord { group, resource, namespace, name, object } in records {
             let key = Key::new(&group, &resource, &namespace, &name);
@@ -206,7 +136,7 @@ impl Content {
     }
 
     /// Whether a store can have this content.
-    fn check(&self) -> Result<(), RestoreError> {
+    pub(crate) fn check(&self) -> Result<(), RestoreError> {
         Store::restored(StoreOptions::default(), Timestamp::UNIX_EPOCH, self.objects.clone(), None).map(drop)
     }
 

@@ -27,7 +27,8 @@ use nephele_apiserver::{Journal, Kept, Key, Object, Recorded, Store, StoreOption
 use nephele_state::{OpenError, Opened, Partition, State};
 use parking_lot::Mutex;
 
-use crate::checkpoint::{Content, PutBack};
+use crate::checkpoint::PutBack;
+use crate::content::Content;
 use crate::error::ClusterError;
 use crate::identity::control_plane_node;
 use crate::metrics::Metrics;

@@ -78,7 +78,7 @@ pub(crate) fn of_status(
                 catalog: catalog_of(cloud, of),
                 instance_type: text(instance_type),
                 processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
-                market: crate::machine::market(&market),
+                market: Market::of(&market),
             },
         })
     };

@@ -36,6 +36,7 @@ mod outlook;
 mod refusal;
 mod report;
 mod reserve;
+mod rests;
 mod run;
 mod secret;
 mod simulated_cloud;

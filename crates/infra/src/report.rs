@@ -1,7 +1,7 @@
 //! The common part of the reports of all kinds: adding conditions to a status, and the one patch that writes it.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::NamespaceResourceScope;
 use kube::core::object::HasStatus;
 use kube::{Api, Resource, ResourceExt as _};
@@ -10,9 +10,7 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{
     InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
 };
-use nephele_kit::{
-    Kind, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, paused_message, unreadable,
-};
+use nephele_kit::{Kind, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, unreadable};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -130,16 +128,6 @@ impl<Status: Conditions> Report<Status> {
         self.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
         self
     }
-}
-
-/// Why an object of `kind` rests, and keeps what it has: it is paused, or it cannot be read. What cannot be read can be deleted.
-pub(crate) fn why_rests(kind: &str, metadata: &ObjectMeta, is_cluster_paused: bool) -> Option<String> {
-    paused_message(kind, metadata, is_cluster_paused).or_else(|| why_unreadable(metadata))
-}
-
-/// Why an object cannot be read, unless it is being deleted.
-pub(crate) fn why_unreadable(metadata: &ObjectMeta) -> Option<String> {
-    unreadable(metadata).filter(|_| metadata.deletion_timestamp.is_none()).map(str::to_owned)
 }
 
 /// The status of an object that rests, because it is paused or cannot be read: only one condition changes. Pure.

@@ -16,11 +16,11 @@ use nephele_api::finalizers;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::{FormerCluster, FormerMachine};
 use nephele_kit::{is_externally_managed, owner_cluster, owner_machine};
-use nephele_model::{ClusterId, MachineId};
+use nephele_model::{ClusterId, MachineId, Market};
 
 use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
 use crate::finalizer::is_held;
-use crate::machine::{allocation, cloud, hardware, has_begun, market, zone};
+use crate::machine::{allocation, cloud, hardware, has_begun, zone};
 use crate::offer::cloud_name;
 
 /// Reserves the ports of clusters.
@@ -120,7 +120,7 @@ fn former(context: &Context, object: &InMemoryMachine) -> Option<FormerMachine> 
         zone: zone(object),
         catalog: cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
         instance_type: Some(object.spec.instance_type.clone()).filter(|name| !name.is_empty()),
-        market: market(&object.spec.market),
+        market: Market::of(&object.spec.market),
         hardware: hardware(object).unwrap_or_default(),
         allocation,
     })

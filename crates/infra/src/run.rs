@@ -7,8 +7,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use futures::{FutureExt as _, future, future::BoxFuture};
+use futures::{FutureExt as _, Stream, future, future::BoxFuture};
 use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
@@ -22,8 +23,8 @@ use nephele_api::labels;
 use nephele_cloud::Cloud;
 use nephele_fault::is_of_addresses;
 use nephele_kit::{
-    Cache, Kind, Outcome, Pace, Readiness, ReconcileError, RunError, Runner, Services, WatchFilter, scoped,
-    when_woken,
+    Cache, Gone, Kind, Outcome, Pace, Readiness, ReconcileError, RunError, Runner, Services, WatchFilter,
+    scoped, when_woken,
 };
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -40,7 +41,7 @@ use crate::known_machines::KnownMachines;
 use crate::offer::Offers;
 use crate::secret::AuthoritySecret;
 use crate::sweep::Scope;
-use crate::{cluster, fault, machine, machine_pool, simulated_cloud, sweep, template};
+use crate::{cluster, machine, machine_pool, simulated_cloud, sweep, template};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -317,12 +318,20 @@ impl Runners {
                 runner: self.faults,
                 needs: start_up::NOTHING,
                 wakes: wake::faults,
-                reconcile: fault::reconcile,
+                reconcile: reconcile_fault,
                 failed: Error::Fault,
             }
             .start(manager, start_up),
         ]
     }
+}
+
+async fn reconcile_fault(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, nephele_fault::Error> {
+    context.faults.reconcile(&object).await
+}
+
+async fn forget_faults(context: Arc<Context>, store: Store<Fault>, gone: impl Stream<Item = Gone<Fault>>) {
+    context.faults.forget(store, gone).await;
 }
 
 impl<K: Kind, Reconcile> Controller<K, Reconcile> {
@@ -373,7 +382,7 @@ impl Manager {
             sweep::clusters_without_cluster(context(), clusters.store()).boxed(),
             sweep::clusters(context(), scope.clone(), clusters.store(), clusters.gone()).boxed(),
             sweep::machines(context(), scope, machines.store(), machines.gone()).boxed(),
-            fault::forget(context(), faults.store(), faults.gone()).boxed(),
+            forget_faults(context(), faults.store(), faults.gone()).boxed(),
         ];
         let until_shutdown =
             sweeps.map(|sweep| when_woken(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));

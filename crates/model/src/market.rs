@@ -16,6 +16,12 @@ impl Market {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::OnDemand, Self::Spot];
 
+    /// The market of this name. On demand for any other text, which no schema takes.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        if name == Self::Spot.as_str() { Self::Spot } else { Self::OnDemand }
+    }
+
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -3,7 +3,7 @@
 use nephele_apiserver::Key;
 use serde_json::{Value, json};
 
-use super::{Projected, Scope};
+use super::projected::{Projected, Scope};
 use crate::user_data::KubeadmCluster;
 
 /// A CoreDNS version that KCP's Corefile migration supports.

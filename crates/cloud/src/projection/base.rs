@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Projected, Scope};
+use super::projected::{Projected, Scope};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -27,7 +27,7 @@ pub(crate) fn base(scope: &Scope<'_>) -> Vec<Projected> {
             "type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "sessionAffinity": "None",
             "ipFamilies": [if address.is_ipv6() { "IPv6" } else { "IPv4" }], "ipFamilyPolicy": "SingleStack",
             "internalTrafficPolicy": "Cluster",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": super::API_SERVER_PORT}],
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": super::static_pod::API_SERVER_PORT}],
         },
         "status": {"loadBalancer": {}},
     });

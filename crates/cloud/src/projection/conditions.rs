@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use nephele_model::{ClockSkew, NodeCondition, Symptom};
 use serde_json::{Value, json};
 
-use super::time;
+use super::projected::time;
 
 /// The conditions that a kubelet reports: type, status, reason and message.
 const REPORTED: [(&str, &str, &str, &str); 4] = [

@@ -3,7 +3,7 @@
 use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::json;
 
-use super::{Projected, Scope};
+use super::projected::{Projected, Scope};
 use crate::user_data::KubeadmCluster;
 
 /// `authority` is the cluster's. The algorithm of its key is shown as kubeadm's algorithm for all keys. If kubeadm does

@@ -5,7 +5,7 @@ use nephele_engine::Hardware;
 use nephele_model::Role;
 use serde_json::{Value, json};
 
-use super::{Projected, Scope, time};
+use super::projected::{Projected, Scope, time};
 use crate::identity::MachineAddress;
 use crate::spec::MachineSpec;
 use crate::user_data::Taint;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Projected, Scope, time, uid};
+use super::projected::{Projected, Scope, time, uid};
 use crate::spec::MachineSpec;
 
 /// The port on which the API server listens on each machine, as set up by kubeadm.

@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use nephele_apiserver::{DeleteOptions, Store, StoreOptions};
-use nephele_model::{Endpoint, MachineId, Role};
+use nephele_apiserver::{DeleteOptions, Key, Store, StoreOptions};
+use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Role};
 use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::MachineAddress;
-use crate::spec::{Allocation, MachineSpec};
+use crate::spec::{Allocation, ClusterSpec, MachineSpec};
 use crate::user_data::{Kubeadm, KubeadmCluster, Taint};
-use nephele_model::Caller;
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 

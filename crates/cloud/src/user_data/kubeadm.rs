@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nephele_apiserver::is_label;
 use serde_json::Value;
 
-use super::BOUNDS;
+use super::bounds::BOUNDS;
 
 /// The most labels, and the most taints, that a machine is given.
 const LIST_MAX: usize = 64;

@@ -1,6 +1,7 @@
 //! The user data that a machine boots with: what a bootstrap provider gives to the cloud. Only the kubeadm configuration in it
 //! is read; all else, such as keys and commands, is dropped. Pure, but for the thread that [`read_user_data`] may use.
 
+mod bounds;
 mod kubeadm;
 #[cfg(test)]
 mod tests;
@@ -9,18 +10,13 @@ use base64::Engine as _;
 use nephele_apiserver::percent_decode;
 use nephele_budget::{Parse, parsed_size};
 use nephele_poll_time::apart;
-use nephele_yaml::{Bounds, Dialect};
 use serde_json::Value;
 
+use bounds::{BOUNDS, MAX};
 pub use kubeadm::{Kubeadm, KubeadmCluster, Taint};
 
-/// The longest user data that are read. No Secret has more.
-const MAX: usize = 1024 * 1024;
 /// What is read on the thread of the caller. A usual document has less than half of it.
 const AT_ONCE_MAX: usize = 64 * 1024;
-
-/// The bounds of all YAML here, and the memory of JSON.
-pub(crate) const BOUNDS: Bounds = Bounds { text: MAX, memory: 8 * MAX, depth: 64, dialect: Dialect::Go };
 
 /// Where bootstrap providers put the configuration of kubeadm (cluster-api, `bootstrap/kubeadm/pkg/cloudinit` and
 /// `bootstrap/kubeadm/pkg/ignition`).

@@ -12,7 +12,7 @@ use nephele_kit::{Cache, Services, scoped};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
+use super::error::Error;
 
 /// A cache of the claims of clusters whose watch begins with the first claim: the manager sends no requests for claims
 /// to a management cluster without Cluster API's IPAM kinds, or without machines on pools.

@@ -12,6 +12,7 @@
 //! ```
 
 mod cache;
+mod error;
 mod owners;
 mod state;
 
@@ -25,12 +26,12 @@ use nephele_api::conditions::reasons;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference};
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::labels;
-use nephele_kit::{Deleted, Outcome, PatchError, ReconcileError, Retry, patch, watch_filter_label};
-use thiserror::Error;
+use nephele_kit::{Deleted, Outcome, patch, watch_filter_label};
 
 use crate::context::Context;
 
 pub(crate) use cache::ClaimCache;
+pub(crate) use error::Error;
 pub(crate) use owners::{Claimant, claimant, own_again};
 pub(crate) use state::ClaimState;
 
@@ -134,53 +135,6 @@ pub(crate) const RELEASE: Duration = Duration::from_secs(5);
 /// The message while claims are being released.
 pub(crate) fn release_message(left: &[String]) -> String {
     format!("Waiting for the release of {}", left.join(", "))
-}
-
-/// Why claims could not be created, read or released.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A claim or an IPAddress could not be read.
-    #[error("failed to read {kind} {name}")]
-    Read {
-        /// The kind of the object.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// The cause.
-        #[source]
-        source: kube::Error,
-    },
-    /// A claim could not be created.
-    #[error("failed to create IPAddressClaim {name}")]
-    Create {
-        /// Its name.
-        name: String,
-        /// The cause.
-        #[source]
-        source: kube::Error,
-    },
-    /// The owner of a claim could not be restored.
-    #[error("failed to restore the owner of an IPAddressClaim")]
-    Own(#[source] PatchError),
-    /// A claim could not be released.
-    #[error("failed to delete an IPAddressClaim")]
-    Delete(#[source] PatchError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_category(source),
-            Self::Own(error) | Self::Delete(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Read { source, .. } | Self::Create { source, .. } => nephele_kit::kube_retry(source),
-            Self::Own(error) | Self::Delete(error) => error.retry(),
-        }
-    }
 }
 
 /// The addresses that a machine got from its pools, as its status lists them.

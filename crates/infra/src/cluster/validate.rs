@@ -16,7 +16,7 @@ use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
 use crate::offer::{Location, Offer, cloud_name};
-use crate::report::{why_rests, why_unreadable};
+use crate::rests::{why_rests, why_unreadable};
 use crate::secret::AuthoritySecret;
 
 /// The result of the checks.

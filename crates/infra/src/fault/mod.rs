@@ -4,8 +4,6 @@
 mod report;
 mod validate;
 
-use std::sync::Arc;
-
 use futures::Stream;
 use jiff::Timestamp;
 use kube::Client;
@@ -18,7 +16,6 @@ use nephele_model::FaultId;
 use tracing::warn;
 
 use self::validate::validate;
-use crate::context::Context;
 use crate::leaked::{self, load_balancers};
 
 /// The Faults of the management cluster.
@@ -52,20 +49,16 @@ impl Faults {
         let ours = all.iter().filter(|object| self.filter.matches(&object.metadata));
         self.controller.put_all(ours.map(|object| &**object));
     }
-}
 
-/// Sends the Fault to the cloud and reports its status.
-pub(crate) async fn reconcile(object: Arc<Fault>, context: Arc<Context>) -> Result<Outcome, Error> {
-    context.faults.controller.reconcile(&object).await
-}
+    /// Sends the Fault to the cloud and reports its status.
+    pub(crate) async fn reconcile(&self, object: &Fault) -> Result<Outcome, Error> {
+        self.controller.reconcile(object).await
+    }
 
-/// Removes each Fault from the cloud whose object is gone.
-pub(crate) async fn forget(
-    context: Arc<Context>,
-    store: Store<Fault>,
-    gone: impl Stream<Item = Gone<Fault>>,
-) {
-    context.faults.controller.forget(store, gone).await;
+    /// Removes each Fault from the cloud whose object is gone.
+    pub(crate) async fn forget(&self, store: Store<Fault>, gone: impl Stream<Item = Gone<Fault>>) {
+        self.controller.forget(store, gone).await;
+    }
 }
 
 /// Whether it may count a machine without hitting it. The cloud does not tell of that.

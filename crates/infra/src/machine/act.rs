@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::acted::{Acted, Applied};
 use super::plan::{Decision, Waiting};
-use super::validate::has_begun;
+use super::recorded::has_begun;
 use super::{Error, bootstrap, hook, software};
 use crate::claims::{self, Claim, Made};
 use crate::context::Context;

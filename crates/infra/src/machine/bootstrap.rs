@@ -12,7 +12,8 @@ use nephele_api::names::is_dns_subdomain;
 use nephele_cloud::{Kubeadm, MachineSpec};
 use nephele_kit::owner_machine;
 
-use super::{Error, validate};
+use super::Error;
+use super::recorded::has_begun;
 use crate::context::Context;
 
 /// The key of the data in the Secret (Cluster API, contract of bootstrap providers).
@@ -24,7 +25,7 @@ pub(super) async fn read(
     spec: &MachineSpec,
     context: &Context,
 ) -> Result<Option<Box<Kubeadm>>, Error> {
-    if validate::has_begun(object) || context.cloud.observe_machine(&spec.id).is_some() {
+    if has_begun(object) || context.cloud.observe_machine(&spec.id).is_some() {
         return Ok(None);
     }
     let namespace = object.namespace().unwrap_or_default();

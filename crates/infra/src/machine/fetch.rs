@@ -9,7 +9,8 @@ use nephele_cloud::{ClusterObservation, Hardware, MachineObservation, Software};
 use nephele_kit::owner_machine;
 use nephele_model::{CloudError, ClusterId, MachineId};
 
-use super::{Error, software, validate};
+use super::recorded::has_booted;
+use super::{Error, software};
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of_machine};
 use crate::offer::{Offer, model};
@@ -81,7 +82,7 @@ pub(super) async fn fetch(
     // its offer does too.
     let observed = context.cloud.observe_cluster(&id);
     let offer = context.offers.of(&id);
-    let made = machine.as_deref().filter(|_| !validate::has_booted(object));
+    let made = machine.as_deref().filter(|_| !has_booted(object));
     let described = made.and_then(|machine| {
         let Software { version, image, .. } = software::software(object, machine);
         let model = model(&object.spec.instance_type, image.as_deref().unwrap_or_default(), &version);

@@ -7,6 +7,7 @@ mod error;
 mod fetch;
 mod hook;
 mod plan;
+mod recorded;
 mod report;
 mod software;
 mod validate;
@@ -26,8 +27,9 @@ pub(crate) use error::Error;
 use fetch::Owner;
 pub(crate) use hook::waiting;
 use plan::{Answered, Decision, Plan};
+pub(crate) use recorded::{cloud, has_begun, zone};
 use validate::Wanted;
-pub(crate) use validate::{allocation, cloud, hardware, has_begun, market, zone};
+pub(crate) use validate::{allocation, hardware};
 
 /// Brings the simulated machine in line with the InMemoryMachine, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {

@@ -12,7 +12,7 @@ use nephele_model::{Market, Role, Stage, Symptom};
 
 use super::acted::Applied;
 use super::plan::Waiting;
-use super::validate::{condition_type, market};
+use super::validate::condition_type;
 use crate::refusal;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, resting, unpaused, write};
@@ -116,7 +116,7 @@ fn observed_status(
     }
     let mut status = report.status;
     status.start_time = Some(MicroTime(observed.started_at));
-    status.interruptible = market(&object.spec.market) == Market::Spot;
+    status.interruptible = Market::of(&object.spec.market) == Market::Spot;
     if booted.is_some() {
         let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
             kind: address.kind.clone(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::origin::{MachineHardware, Origin};
+use nephele_api::infrastructure::v1beta2::origin::MachineHardware;
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
 };
@@ -16,9 +16,10 @@ use nephele_kit::is_externally_managed;
 use nephele_model::{Caller, CloudError, ClusterId, Fraction, MachineId, Market, Role, Stage};
 
 use super::fetch::Fetched;
+use super::recorded::{cloud, has_booted, origin, zone};
 use super::{bootstrap, software};
 use crate::claims::{self, Claim};
-use crate::report::{why_rests, why_unreadable};
+use crate::rests::{why_rests, why_unreadable};
 
 /// The result of the checks.
 #[derive(Debug, PartialEq)]
@@ -219,7 +220,7 @@ fn spec(
         region: None,
         catalog: String::new(),
         instance_type: text(&object.spec.instance_type),
-        market: market(&object.spec.market),
+        market: Market::of(&object.spec.market),
         hardware: None,
         image,
         etcd_image_tag,
@@ -244,11 +245,6 @@ fn caller(machine: &Machine) -> Caller {
     if is_of_pool { Caller::MachinePool } else { Caller::Machine }
 }
 
-/// How a machine is paid for. The schema refuses what is neither of the two.
-pub(crate) fn market(name: &str) -> Market {
-    if name == Market::Spot.as_str() { Market::Spot } else { Market::OnDemand }
-}
-
 /// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.
 pub(super) fn allocation_with(
     object: &InMemoryMachine,
@@ -265,28 +261,6 @@ pub(super) fn allocation_with(
         None => (machine.map(set_of).unwrap_or_default(), None),
     };
     Allocation { addresses, pod_cidrs, set, ordinal }
-}
-
-/// Whether a machine has booted once: then it needs nothing from the catalog any more.
-pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
-    object.is_provisioned() || object.has_origin()
-}
-
-/// Whether the creation of a machine has begun, now or before a restart, according to its object.
-pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
-    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
-    started || has_booted(object)
-}
-
-/// The zone that a machine was placed in.
-pub(crate) fn zone(object: &InMemoryMachine) -> Option<String> {
-    let placed = object.status.as_ref().and_then(|status| text(&status.failure_domain));
-    placed.or_else(|| text(&origin(object)?.failure_domain))
-}
-
-/// The name of the SimulatedCloud that a machine was made in, if the object records it.
-pub(crate) fn cloud(object: &InMemoryMachine) -> Option<String> {
-    text(&object.origin()?.cloud)
 }
 
 /// The hardware of a machine, if it was made before.
@@ -321,12 +295,6 @@ fn set_of(machine: &Machine) -> String {
         Some(format!("{kind}/{name}"))
     });
     named.unwrap_or_else(|| format!("machine/{}", machine.name_any()))
-}
-
-/// The origin of a machine that lost its status in a move. None when the status exists, because the status is newer.
-fn origin(object: &InMemoryMachine) -> Option<Origin> {
-    let known = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
-    object.origin().filter(|_| !known)
 }
 
 /// The addresses that a machine was published with, or else the addresses from its pools. When there are none, the

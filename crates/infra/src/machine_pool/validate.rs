@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::fetch::Fetched;
 use super::members::Member;
 use super::names::digest;
-use crate::report::{why_rests, why_unreadable};
+use crate::rests::{why_rests, why_unreadable};
 
 /// The result of the checks.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
 use nephele_api::infrastructure::v1beta2::deletion::Deletion;
-use nephele_api::infrastructure::v1beta2::origin::DrawKey;
+use nephele_api::infrastructure::v1beta2::origin::{DrawKey, Origin};
 use nephele_api::infrastructure::v1beta2::pool_machine::VERSION_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::{
