@@ -192,7 +192,9 @@ fn compare(
 ) -> Result<(), TestCaseError> {
     let mut lives = Process { decisions: new(0), hit: BTreeSet::new() };
     lives.turn(budget, at(0));
-    let (mut restarts, mut now, mut met) = (lives.clone(), 0, BTreeSet::new());
+    let mut restarts = lives.clone();
+    let mut now = 0;
+    let mut met = BTreeSet::new();
     for step in steps {
         let (asked, earlier) = match step {
             Step::Ask(subject) => {
