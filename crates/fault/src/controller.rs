@@ -28,7 +28,7 @@ use crate::target::Target;
 use nephele_model::FaultId;
 
 /// The controller of the Faults of a target.
-pub struct Controller<T> {
+pub struct FaultController<T> {
     target: T,
     client: Client,
     clock: Clock,
@@ -52,7 +52,7 @@ impl ReconcileError for Error {
     }
 }
 
-impl<T: Target> Controller<T> {
+impl<T: Target> FaultController<T> {
     /// Carries no Faults out yet.
     #[must_use]
     pub fn new(target: T, client: Client, clock: Clock, events: Events) -> Self {

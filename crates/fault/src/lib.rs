@@ -7,7 +7,7 @@
 //!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
 //! ```
 //!
-//! Each provider runs the [`Controller`] for its [`Target`], which knows what a Fault hits. The crate does not. Its module
+//! Each provider runs the [`FaultController`] for its [`Target`], which knows what a Fault hits. The crate does not. Its module
 //! [`cluster`] makes the Faults of ClusterFaults.
 
 pub mod cluster;
@@ -19,7 +19,7 @@ mod report;
 mod story;
 mod target;
 
-pub use controller::{Controller, Error};
+pub use controller::{Error, FaultController};
 pub use fields::{Mistake, budget, is_of_addresses, mistake, selector};
 pub use id::{id_of, reference_to};
 pub use report::{Progress, number, status};

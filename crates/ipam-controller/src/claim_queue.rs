@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::context::owner;
+use crate::owner::owner;
 use crate::pool::PoolKey;
 
 /// How long a slot stays reserved for a claim. The controller reconciles the claim at once; if the claim gets lost on

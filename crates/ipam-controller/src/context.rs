@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt as _};
 use nephele_api::core::Cluster;
@@ -21,6 +20,7 @@ use crate::claim_queue::ClaimQueue;
 use crate::fault::Faults;
 use crate::metrics::Metrics;
 use crate::overlap::Overlaps;
+use crate::owner::owner;
 use crate::pool::{Block, PoolKey, Pools, Request};
 
 /// State that the reconcilers of claims and the tasks of pools share.
@@ -179,11 +179,6 @@ impl Context {
         let woken = claims.iter().filter(|claim| wanted(claim));
         self.queue.wake(woken.map(|claim| owner(&claim.metadata)));
     }
-}
-
-/// The namespace and name of a claim or an IPAddress.
-pub(crate) fn owner(meta: &ObjectMeta) -> Owner {
-    Owner::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 /// The Cluster that a claim belongs to: by its spec, else by its label.

@@ -25,6 +25,7 @@ mod context;
 mod fault;
 mod metrics;
 mod overlap;
+mod owner;
 mod pool;
 mod run;
 pub mod webhook;

@@ -157,8 +157,13 @@ pub fn run(
         // No claim is served past a Fault.
         let (first_list, told) = Listing::start();
         listed.push(told);
-        let run_faults =
-            fault::follow(Arc::clone(&context), services.clone(), concurrency, first_list, shutdown.clone());
+        let run_faults = fault::run::follow(
+            Arc::clone(&context),
+            services.clone(),
+            concurrency,
+            first_list,
+            shutdown.clone(),
+        );
         let run_faults = when_woken(run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 

@@ -241,7 +241,7 @@ impl TryFrom<ApiServerFields> for ApiServerFault {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestError {
-    /// One of [`ERROR_CODES`].
+    /// The status code of the answers, one of [`ERROR_CODES`].
     #[serde(deserialize_with = "error_code")]
     pub code: u16,
     /// The probability that a request fails; by default 1.
@@ -308,7 +308,7 @@ pub struct ConnectionReset {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlapTurns {
-    /// How long it reports.
+    /// How long it reports before it is silent.
     #[serde(deserialize_with = "turn")]
     pub up: GoDuration,
     /// How long it is silent.

@@ -7,9 +7,7 @@ use crate::identity::{GroupId, ResourceId, ResourceKind};
 /// A cluster, by the namespace and name of its Cluster object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
@@ -48,9 +46,7 @@ impl fmt::Display for ClusterId {
 /// A machine of a cluster. Its Node has the same name, and a fault may let it have a second one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId {
-    /// The cluster.
     pub cluster: ClusterId,
-    /// The name.
     pub name: String,
 }
 
@@ -89,9 +85,7 @@ impl fmt::Display for MachineId {
 /// A fault, by the namespace and name of its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 

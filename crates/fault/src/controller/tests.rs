@@ -50,7 +50,7 @@ impl Target for Notes {
     }
 }
 
-impl Controller<Notes> {
+impl FaultController<Notes> {
     fn start() -> Self {
         let api = ManagementApi::start();
         let metrics = Metrics::register(&Registry::new()).expect("a new registry");
@@ -111,7 +111,7 @@ fn a_fault_is_carried_out_unless_it_is_gone_mistaken_or_for_another_target() {
 
 #[tokio::test]
 async fn a_fault_that_replaces_another_one_is_a_new_one_for_the_target() {
-    let controller = Controller::start();
+    let controller = FaultController::start();
     controller.put_all([&fault("1", Some(3)), &fault("1", Some(4)), &fault("2", Some(5))]);
     assert_eq!(controller.told(), ["put n/f 3", "put n/f 4", "remove n/f", "put n/f 5"]);
 }
@@ -120,9 +120,9 @@ async fn a_fault_that_replaces_another_one_is_a_new_one_for_the_target() {
 async fn a_fault_with_a_mistake_is_not_carried_out_when_it_is_paused_as_after_a_restart() {
     let mistaken = fault("1", None);
     let paused = annotated(&mistaken, PAUSED_ANNOTATION);
-    let controller = Controller::start();
+    let controller = FaultController::start();
     controller.put_all([&fault("1", Some(3)), &mistaken, &paused]);
     assert_eq!(controller.told(), ["put n/f 3", "remove n/f", "remove n/f"]);
     assert_eq!(controller.in_force.standing(&paused), Standing::Rests);
-    assert_eq!(Controller::start().in_force.standing(&paused), Standing::Rests);
+    assert_eq!(FaultController::start().in_force.standing(&paused), Standing::Rests);
 }

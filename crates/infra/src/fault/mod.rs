@@ -10,7 +10,7 @@ use kube::Client;
 use kube::runtime::reflector::Store;
 use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
 use nephele_cloud::{CallError, Cloud, FaultObservation};
-use nephele_fault::{Controller, Error, Target, id_of, is_of_addresses};
+use nephele_fault::{Error, FaultController, Target, id_of, is_of_addresses};
 use nephele_kit::{Cache, Events, Gone, Outcome, Services, WatchFilter};
 use nephele_model::FaultId;
 use tracing::warn;
@@ -23,7 +23,7 @@ pub(crate) struct Faults {
     /// Also those of other managers: a ClusterFault has to see who has the name of its Fault.
     cache: Cache<Fault>,
     filter: WatchFilter,
-    controller: Controller<InCloud>,
+    controller: FaultController<InCloud>,
 }
 
 impl Faults {
@@ -35,7 +35,7 @@ impl Faults {
         services: &Services,
     ) -> Self {
         let Services { clock, events, .. } = services;
-        let controller = Controller::new(InCloud { cloud }, client, clock.clone(), events.clone());
+        let controller = FaultController::new(InCloud { cloud }, client, clock.clone(), events.clone());
         Self { cache, filter, controller }
     }
 

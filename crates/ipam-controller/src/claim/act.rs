@@ -14,8 +14,9 @@ use super::{Error, SHORTLY};
 use crate::address::{
     Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
 };
-use crate::context::{Context, owner};
+use crate::context::Context;
 use crate::fault::Release;
+use crate::owner::owner;
 use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 
 /// The result of creating or taking over an IPAddress.

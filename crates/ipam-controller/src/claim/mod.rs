@@ -13,7 +13,8 @@ use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::context::{Context, owner};
+use crate::context::Context;
+use crate::owner::owner;
 use crate::pool::{Pool, Request};
 use act::{Binding, Released};
 use plan::{Fetched, Need, Plan};

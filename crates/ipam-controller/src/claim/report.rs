@@ -9,7 +9,8 @@ use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::Error;
-use crate::context::{Context, owner};
+use crate::context::Context;
+use crate::owner::owner;
 use crate::pool::Pool;
 
 /// Writes why a claim has no address. A claim that has an address keeps it in its status.

@@ -28,7 +28,7 @@ const UNFILTERED: [(&str, &str, &str); 13] = [
         "Cluster API owns it, and nobody here writes its status",
     ),
     (
-        "crates/ipam-controller/src/fault/mod.rs",
+        "crates/ipam-controller/src/fault/run.rs",
         "Fault",
         "a ClusterFault has to see who has the name of its Fault",
     ),
