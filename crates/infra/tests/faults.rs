@@ -648,10 +648,10 @@ async fn what_leaked_is_gone_when_its_fault_is_not_valid_any_more_and_does_not_c
         }
     };
     world.api.eventually::<Fault>("f", "to list what leaked", lists(1)).await;
-    world.api.patch::<Fault>("f", &json!({ "spec": { "budget": { "for": "soon" } } })).await;
+    world.api.patch::<Fault>("f", &json!({ "spec": { "match": { "pools": ["p"] } } })).await;
     world.api.eventually::<Fault>("f", "to list nothing", lists(0)).await;
     assert_eq!(port(&world.cluster("next").await), first);
-    world.api.patch::<Fault>("f", &json!({ "spec": { "budget": { "for": "1h" } } })).await;
+    world.api.patch::<Fault>("f", &json!({ "spec": { "match": { "pools": null } } })).await;
     phase(&world, "f", "Active").await;
     assert_eq!(leaked_balancers(&world.cloud), 0);
     let world = world.restart_after(async {}).await;
@@ -723,11 +723,11 @@ async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
     let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });
     begin(&world, "f", &spec).await;
     // The schema of a real API server would refuse it.
-    let wrong = json!({ "spec": { "budget": { "for": "ever" } } });
+    let wrong = json!({ "spec": { "match": { "pools": ["p"] } } });
     world.api.patch::<Fault>("f", &wrong).await;
     let status = phase(&world, "f", "Invalid").await;
     let ready = conditions::find(&status.conditions, types::READY).expect("a condition");
-    assert_eq!(ready.message, "spec.budget.for: \"ever\" is not a duration such as 90s");
+    assert_eq!(ready.message, "spec.match.pools: \"p\" is not for a fault of machines or API servers");
     let object = worker(&world, "w").await;
     world.ready(&object).await;
     world.stop().await;

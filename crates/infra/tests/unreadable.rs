@@ -104,7 +104,7 @@ async fn an_object_that_cannot_be_read_says_so_once_and_hides_no_other() {
         assert!(mistake::<InMemoryMachine>(&world, name).await.starts_with("spec.behaviour: "));
         assert!(mistake::<InMemoryMachinePool>(&world, name).await.starts_with("spec.template: "));
         assert!(mistake::<SimulatedCloud>(&world, name).await.starts_with("spec: invalid type: null"));
-        assert!(mistake::<Fault>(&world, name).await.starts_with("spec.effect: "));
+        assert!(mistake::<Fault>(&world, name).await.starts_with("spec.effect.fail: "));
         assert_eq!(phase::<Fault>(&world, name).await, "Invalid");
         mistake::<ClusterFault>(&world, name).await;
         assert_eq!(phase::<ClusterFault>(&world, name).await, "Invalid");

@@ -105,11 +105,11 @@ mod tests {
     #[test]
     fn the_list_has_each_reason_of_the_cloud_and_of_faults() {
         let text = render().expect("rendered");
-        let engine = include_str!("../../engine/src/operation.rs");
+        let errors = include_str!("../../model/src/cloud_error.rs");
         let categories =
-            engine.split("pub fn category(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
+            errors.split("pub fn category(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
         let words: Vec<_> =
-            categories.expect("the engine has categories").split('"').skip(1).step_by(2).collect();
+            categories.expect("errors have categories").split('"').skip(1).step_by(2).collect();
         assert!(words.len() > 10, "{words:?}");
         let reasons = nephele_model::FailureReason::ALL.map(nephele_model::FailureReason::as_str);
         for word in words.into_iter().chain(reasons) {

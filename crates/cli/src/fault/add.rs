@@ -422,7 +422,7 @@ mod tests {
                 "phase": phase, "namespaces": 3, "matched": 5, "hits": 4, "refused": refused, "conditions": [ready],
             });
             let object = json!({
-                "metadata": { "name": "c", "generation": 2 }, "spec": { "effect": {} }, "status": status,
+                "metadata": { "name": "c", "generation": 2 }, "spec": { "effect": { "freeze": {} } }, "status": status,
             });
             serde_json::from_value(object).expect("a ClusterFault")
         };

@@ -124,8 +124,7 @@ mod tests {
     async fn named_faults_or_all_are_deleted() {
         let management = ManagementApi::start();
         for name in ["a", "b", "c"] {
-            let fault =
-                json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "effect": {} } });
+            let fault = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "effect": { "freeze": {} } } });
             management.create(&serde_json::from_value::<Fault>(fault).expect("a Fault")).await;
         }
         let api: Api<Fault> = management.api();

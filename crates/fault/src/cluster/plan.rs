@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, RefusedNamespace};
 use nephele_api::cloud::{CLUSTER_FAULT_LABEL, GROUP};
-use nephele_kit::watch_filter_label;
+use nephele_kit::{unreadable, watch_filter_label};
 use nephele_model::Selector;
 
 /// The begin of the names of all Faults that ClusterFaults make. A user's Fault hardly has such a name by accident.
@@ -83,6 +83,10 @@ pub(super) fn plan<'a>(
             }
             // It is created again when it is gone.
             (true, Some(fault)) if fault.metadata.deletion_timestamp.is_some() => {}
+            // Its spec is not known, so no change of it leads to the wanted one. No schema takes such a Fault.
+            (true, Some(fault)) if unreadable(&fault.metadata).is_some() => {
+                plan.acts.push(Act::Delete(fault));
+            }
             (true, Some(fault)) => {
                 let restored = restored(object, &fault);
                 match refusal {

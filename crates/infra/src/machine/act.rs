@@ -167,22 +167,35 @@ async fn provide(
     }
     claims::own_again(object, &spec.id.cluster.name, context).await.map_err(Error::Claims)?;
     let (id, role) = (spec.id.clone(), spec.role);
-    let made = context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role));
-    let observed = made.and_then(|()| context.cloud.describe_machine(&id));
+    let made = context.cloud.ensure_machine(spec);
+    // The answer to its creation says what was made, whatever becomes of the calls after it.
+    let created = made.is_ok() && object.origin().is_none();
+    let created = if created { context.cloud.observe_machine(&id) } else { None };
+    let observed = made.and_then(|()| register(context, &id, role));
+    let observed = observed.and_then(|()| context.cloud.describe_machine(&id));
+    let wanted = match &observed {
+        Ok(Some(observed)) => recorded(object, observed),
+        Ok(None) | Err(_) => created.as_ref().map(|created| with_origin(object, created)),
+    };
     let mut written = None;
-    if let Ok(Some(observed)) = &observed
-        && let Some((wanted, precondition)) = recorded(object, observed)
-    {
+    if let Some((wanted, precondition)) = wanted {
         // Before the status says that the machine is provisioned: then Cluster API reads spec and status.
         let patched = patch::object(&api(object, context), object, &wanted, precondition).await;
         written = patched.map_err(Error::Patch)?;
-        // The first read may show it long after its creation, or the next manager's may.
-        if object.origin().is_none() {
-            info!(machine = %id, zone = observed.zone, "Created an instance");
-            notable::instance_created(object, observed.zone.as_deref(), &context.events);
+        if let Some(created) = created {
+            info!(machine = %id, zone = created.zone, "Created an instance");
+            notable::instance_created(object, created.zone.as_deref(), &context.events);
         }
     }
     Ok(Applied { object: written, observed, claimed })
+}
+
+/// The object of a machine that was made, while reads of the machine are refused: the next manager has to know that it
+/// exists. Pure.
+fn with_origin(object: &InMemoryMachine, created: &MachineObservation) -> (InMemoryMachine, Precondition) {
+    let mut wanted = object.clone();
+    wanted.instance_mut().origin = Some(origin(None, created));
+    (wanted, Precondition::ResourceVersion)
 }
 
 /// The object with the data that has to outlive its status: the origin and the software of the machine, its provider ID

@@ -202,3 +202,13 @@ proptest! {
         prop_assert_eq!(second.refused, first.refused);
     }
 }
+
+/// A merge would keep what cannot be read beside what is wanted.
+#[test]
+fn a_fault_that_cannot_be_read_is_made_again() {
+    let object = cluster_fault();
+    let mut broken = own("a");
+    broken.annotations_mut().insert("nephele.dev/unreadable".to_owned(), "spec.effect: two".to_owned());
+    let plan = planned(&object, &[room("a", true, Some(broken.clone()))]);
+    assert_eq!(plan.acts, [Act::Delete(Arc::new(broken))]);
+}
