@@ -465,9 +465,9 @@ fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     let operation = [Verb::CreateInstance, Verb::CreateLoadBalancer][draws.random_range(0..2_usize)];
     Step::Fault {
         cluster,
-        operation: index_of(operation, &Verb::ALL),
+        operation: index_of(&operation, &Verb::ALL),
         effect: match draws.random_range(0..3_u8) {
-            0 => index_of(FailureReason::LostAnswer, &FailureReason::ALL),
+            0 => index_of(&FailureReason::LostAnswer, &FailureReason::ALL),
             1 => fault::number_of("duplicate"),
             _ => fault::number_of("lag"),
         },
@@ -477,8 +477,8 @@ fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     }
 }
 
-fn index_of<T: PartialEq>(value: T, values: &[T]) -> u8 {
-    let index = values.iter().position(|other| *other == value).expect("a Fault can name it");
+fn index_of<T: PartialEq>(value: &T, values: &[T]) -> u8 {
+    let index = values.iter().position(|other| other == value).expect("a Fault can name it");
     u8::try_from(index).expect("there are few")
 }
 

@@ -11,8 +11,8 @@ use nephele_model::effect::{
     FaultyCondition, FlapTurns, LoadBalancerFault, NodeReboot, Outage, READ_VERBS, SpotReclaim,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction, GoDuration,
-    LoadBalancerTrouble, NodeCondition, OtherName, Symptom,
+    ApiServerTrouble, ApiServerTroubleKind, Caller, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction,
+    GoDuration, LoadBalancerTrouble, NodeCondition, OtherName, Symptom,
 };
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
@@ -88,7 +88,7 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
     let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
     Ok(Matches {
         operations: operations.iter().copied().collect(),
-        callers: callers.iter().map(|caller| caller.as_str().to_owned()).collect(),
+        callers: callers.iter().map(|name| caller(name)).collect::<Result<_, _>>()?,
         names: set(names),
         zones: set(zones),
         regions: set(regions),
@@ -97,6 +97,12 @@ fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
         group: selector("match.clusterSelector", cluster_selector.as_ref())?,
         instance: selector("match.machineSelector", machine_selector.as_ref())?,
     })
+}
+
+fn caller(name: &str) -> Result<String, Mistake> {
+    let found = Caller::ALL.into_iter().find(|caller| caller.as_str() == name);
+    let found = found.ok_or_else(|| mistake("match.callers", name, "a caller of the cloud"))?;
+    Ok(found.as_str().to_owned())
 }
 
 /// What a Fault does, for the engine: it acts on what changes its own operations, and carries what afflicts resources.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultMatch, FaultSpec};
 use nephele_fault::{Mistake, mistake, selector};
-use nephele_model::{Budget, FaultEffect, Selector, effect as wire};
+use nephele_model::{Budget, FaultEffect, Market, Selector, Verb, effect as wire};
 
 /// What goes wrong with addresses, for which claims, and how often.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,13 +59,13 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         machine_selector,
     } = matches;
     let unfit = [
-        ("match.operations", operations.first().map(|operation| operation.as_str())),
-        ("match.callers", callers.first().map(|caller| caller.as_str())),
+        ("match.operations", operations.first().copied().map(Verb::as_str)),
+        ("match.callers", callers.first().map(String::as_str)),
         ("match.names", names.first().map(String::as_str)),
         ("match.zones", zones.first().map(String::as_str)),
         ("match.regions", regions.first().map(String::as_str)),
         ("match.instanceTypes", instance_types.first().map(String::as_str)),
-        ("match.markets", markets.first().map(|market| market.as_str())),
+        ("match.markets", markets.first().copied().map(Market::as_str)),
     ];
     if let Some((field, value)) = unfit.into_iter().find_map(|(field, value)| Some((field, value?))) {
         return Err(mistake(field, value, FOR_MACHINES));

@@ -218,6 +218,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
     let mistakes = [
         (json!({}), r#"spec.effect: "{}" is not exactly one effect"#),
         (
+            json!({ "effect": fail(), "match": { "callers": ["infra"] } }),
+            r#"spec.match.callers: "infra" is not a caller of the cloud"#,
+        ),
+        (
             json!({ "effect": { "addresses": { "exhausted": {} } } }),
             r#"spec.effect: "addresses" is not for a fault of machines or API servers"#,
         ),
