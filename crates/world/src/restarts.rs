@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  acts of users ─▶ rest ─▶ what did not change is noted ─▶ the manager ends ─▶ the next one ─▶ every look compares
-//!                                                     └────▶ the twin: the same world, whose manager stays ─▶ what changes by itself
+//!                                                     └────▶ the twin: the same world until here, whose manager stays ─▶ what changes by itself
 //! ```
 //!
 //! What changes in the twin too has not changed because of the restart.
@@ -42,8 +42,9 @@ const REST: Duration = Duration::from_secs(100);
 /// How often a cluster is asked meanwhile, out of step with Faults that come and go. One that lets half of the requests fail
 /// is found out.
 const ASK_EVERY: Duration = Duration::from_millis(1_700);
-/// How long the new manager is watched.
-const WATCHED: Duration = Duration::from_secs(60);
+/// How long a world is watched, from the end of its manager on: the lease of a manager that crashed, and a minute. The twin
+/// is watched for as long, so that it sees what changes by itself until then.
+const WATCHED: Duration = Duration::from_secs(80);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the manager that leads may take until clusters answer again.
 const TAKES_OVER: Duration = Duration::from_secs(2);
@@ -51,8 +52,6 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(3600);
 /// How often the manager ends in a world.
 const ROUNDS: usize = 3;
 const CLUSTER: &str = "cluster-0";
-/// What a cluster answers that takes its time.
-const LATE: &str = "nothing at once";
 
 /// A kind, by group and resource.
 type Kind = (&'static str, &'static str);
@@ -60,6 +59,7 @@ type Kind = (&'static str, &'static str);
 const IN_MEMORY_CLUSTERS: Kind = ("infrastructure.cluster.x-k8s.io", "inmemoryclusters");
 const IN_MEMORY_MACHINES: Kind = ("infrastructure.cluster.x-k8s.io", "inmemorymachines");
 const FAULTS: Kind = ("cloud.nephele.dev", "faults");
+const CLOUDS: Kind = ("cloud.nephele.dev", "simulatedclouds");
 /// The kinds whose objects nothing may change while the manager is away.
 const OURS: [Kind; 9] = [
     IN_MEMORY_CLUSTERS,
@@ -68,7 +68,7 @@ const OURS: [Kind; 9] = [
     ("ipam.cluster.x-k8s.io", "ipaddressclaims"),
     ("ipam.cluster.x-k8s.io", "ipaddresses"),
     ("ipam.cluster.x-k8s.io", "inclusterippools"),
-    ("cloud.nephele.dev", "simulatedclouds"),
+    CLOUDS,
     FAULTS,
     ("cloud.nephele.dev", "clusterfaults"),
 ];
@@ -80,10 +80,11 @@ const OF_CLUSTER_API: [Kind; 2] = [("cluster.x-k8s.io", "clusters"), ("cluster.x
 /// # Errors
 /// With what the restarts have changed.
 pub fn restarts(seed: u64) -> Result<(), String> {
-    let mut changed = live(seed, true)?;
-    if !changed.is_empty() {
-        let by_itself: BTreeSet<_> = live(seed, false)?.into_keys().collect();
-        changed.retain(|key, _| !by_itself.contains(key));
+    let mut changed = live(seed, usize::MAX)?;
+    let rounds: BTreeSet<_> = changed.keys().map(|(round, _)| *round).collect();
+    for round in rounds {
+        let by_itself: BTreeSet<_> = live(seed, round)?.into_keys().collect();
+        changed.retain(|key, _| key.0 != round || !by_itself.contains(key));
     }
     let told: Vec<_> =
         changed.iter().map(|((round, key), what)| format!("restart {round}: {key} {what}")).collect();
@@ -93,7 +94,8 @@ pub fn restarts(seed: u64) -> Result<(), String> {
 /// What was at rest and has changed: the round, what it was, and the change.
 type Changed = BTreeMap<(usize, String), String>;
 
-fn live(seed: u64, restarts: bool) -> Result<Changed, String> {
+/// Lives a world whose manager is restarted in the rounds before `twin_from`.
+fn live(seed: u64, twin_from: usize) -> Result<Changed, String> {
     fastrand::seed(seed);
     paused_runtime().block_on(async {
         let mut draws = draws_about(seed, &["restarts"], 0);
@@ -101,7 +103,7 @@ fn live(seed: u64, restarts: bool) -> Result<Changed, String> {
         let deletion = ["0s", "20s", "20m"][draws.random_range(0..3_usize)];
         let quiet = Quiet::with_disk(LEASE, keeps_state).await;
         let mut world =
-            World { quiet, draws, keeps_state, restarts, deletion, made: 0, changed: Changed::new() };
+            World { quiet, draws, keeps_state, twin_from, deletion, made: 0, changed: Changed::new() };
         let outcome = world.live(seed).await;
         world.quiet.stop().await;
         outcome.map(|()| world.changed)
@@ -113,8 +115,8 @@ struct World {
     draws: ChaCha8Rng,
     /// Whether the objects of workload clusters outlast a manager.
     keeps_state: bool,
-    /// Whether the manager is restarted. In the twin it is not.
-    restarts: bool,
+    /// The first round in which the manager stays. Until then a twin is the same world.
+    twin_from: usize,
     /// How long the cloud takes to delete an instance. It does not change, because a restart forgets what it was when a
     /// deletion began.
     deletion: &'static str,
@@ -270,27 +272,47 @@ impl World {
             answers.retain(|port, answer| now.get(port) == Some(answer));
         }
         let mut objects = self.versions();
-        let uneven = self.uneven(&answers);
+        let silent = self.silent(&answers);
+        let asking: BTreeSet<_> =
+            objects.values().filter(|object| asks_again(object)).map(|object| cluster(object)).collect();
+        let asking_namespaces: BTreeSet<_> = asking.iter().map(|(namespace, _)| namespace.clone()).collect();
         objects.retain(|key, object| {
             let is_same =
                 before.get(key).is_some_and(|before| before.resource_version == object.resource_version);
-            is_same
-                && !waits_for_room(object)
-                && !(is_of_cluster_api(key) && uneven.contains(&cluster(object)))
+            let cluster = cluster(object);
+            // What a machine that asks again changes when it is let in.
+            let may_change = is_of(key, &OF_CLUSTER_API)
+                && (silent.contains(&cluster) || asking.contains(&cluster))
+                || is_of(key, &[CLOUDS]) && asking_namespaces.contains(&cluster.0);
+            is_same && !asks_again(object) && !may_change
         });
+        let on_the_way = self.on_the_way(&objects);
+        answers.retain(|port, _| !on_the_way.contains(port));
         AtRest { objects, answers, hits: self.hits() }
     }
 
-    /// The clusters whose answers changed while time passed, or which answer too late to tell. What Cluster API says of one
-    /// may have stayed the same for that long by luck: a Fault draws for each request.
-    fn uneven(&self, even: &BTreeMap<u16, Value>) -> BTreeSet<(String, String)> {
+    /// The ports of clusters with a machine that is not at rest: its Node is still to come, or to go.
+    fn on_the_way(&self, at_rest: &BTreeMap<String, Arc<Object>>) -> BTreeSet<u16> {
+        let store = self.quiet.api.server().store();
+        let machines = versions(store, &[IN_MEMORY_MACHINES]);
+        let moving = machines.iter().filter(|(key, _)| !at_rest.contains_key(*key));
+        let moving: BTreeSet<_> = moving.map(|(_, machine)| cluster(machine)).collect();
+        let clusters = versions(store, &[IN_MEMORY_CLUSTERS]);
+        clusters
+            .values()
+            .filter(|object| moving.contains(&cluster(object)))
+            .filter_map(|object| port(object))
+            .collect()
+    }
+
+    /// The clusters that did not answer each time. What Cluster API says of one changes by luck, because a Fault draws for
+    /// each request, or minutes later, when its grace periods end.
+    fn silent(&self, answers: &BTreeMap<u16, Value>) -> BTreeSet<(String, String)> {
         let clusters = versions(self.quiet.api.server().store(), &[IN_MEMORY_CLUSTERS]);
-        let is_even = |object: &Object| {
-            let port = object.value()["spec"]["controlPlaneEndpoint"]["port"].as_u64();
-            port.and_then(|port| u16::try_from(port).ok())
-                .is_none_or(|port| even.get(&port).is_some_and(|answer| answer != LATE))
+        let answers = |object: &Object| {
+            port(object).and_then(|port| answers.get(&port)).is_some_and(|answer| answer["status"] == 200)
         };
-        clusters.values().filter(|object| !is_even(object)).map(|object| cluster(object)).collect()
+        clusters.values().filter(|object| !answers(object)).map(|object| cluster(object)).collect()
     }
 
     /// The manager ends, and another one takes over.
@@ -301,7 +323,8 @@ impl World {
             1 => self.draws.random_range(0..5_000),
             _ => self.draws.random_range(0..90_000),
         };
-        if self.restarts {
+        let ends = round < self.twin_from;
+        if ends {
             if has_standby {
                 self.quiet.start_manager();
                 sleep(LOOK_EVERY).await;
@@ -311,7 +334,7 @@ impl World {
         if !has_standby {
             sleep(Duration::from_millis(away)).await;
         }
-        if self.restarts && !has_standby {
+        if ends && !has_standby {
             self.quiet.start_manager();
         }
         let led = self.watch(at_rest, round).await;
@@ -323,11 +346,9 @@ impl World {
 
     /// Compares what can be seen with what was at rest, for a while. Returns whether the new manager led.
     async fn watch(&mut self, at_rest: &AtRest, round: usize) -> bool {
-        let mut led_since = None;
+        let mut led_since: Option<Instant> = None;
         let begun = Instant::now();
-        while led_since.is_none_or(|since: Instant| since.elapsed() < WATCHED)
-            && begun.elapsed() < 3 * WATCHED
-        {
+        while begun.elapsed() < WATCHED {
             sleep(LOOK_EVERY).await;
             self.compare_kinds(at_rest, round, &OURS);
             let hits = self.hits();
@@ -353,7 +374,7 @@ impl World {
     fn compare_kinds(&mut self, at_rest: &AtRest, round: usize, kinds: &[Kind]) {
         let now = versions(self.quiet.api.server().store(), kinds);
         for (key, before) in &at_rest.objects {
-            if !kinds.iter().any(|(_, resource)| key.split(' ').next() == Some(*resource)) {
+            if !is_of(key, kinds) {
                 continue;
             }
             let what = match now.get(key) {
@@ -404,8 +425,7 @@ impl World {
         let clusters = versions(self.quiet.api.server().store(), &[IN_MEMORY_CLUSTERS]);
         let mut answers = BTreeMap::new();
         for object in clusters.values() {
-            let port = object.value()["spec"]["controlPlaneEndpoint"]["port"].as_u64();
-            let Some(port) = port.and_then(|port| u16::try_from(port).ok()) else { continue };
+            let Some(port) = port(object) else { continue };
             answers.insert(port, self.answer(port).await);
         }
         answers
@@ -417,7 +437,7 @@ impl World {
         let response = match answer {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return error.to_string().into(),
-            Err(_) => return LATE.into(),
+            Err(_) => return "nothing at once".into(),
         };
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
@@ -531,8 +551,15 @@ struct AtRest {
     hits: BTreeMap<String, u64>,
 }
 
-fn is_of_cluster_api(key: &str) -> bool {
-    OF_CLUSTER_API.iter().any(|(_, resource)| key.split(' ').next() == Some(*resource))
+/// Whether the object with this key is of one of these kinds.
+fn is_of(key: &str, kinds: &[Kind]) -> bool {
+    kinds.iter().any(|(_, resource)| key.split(' ').next() == Some(*resource))
+}
+
+/// The port of an InMemoryCluster.
+fn port(object: &Object) -> Option<u16> {
+    let port = object.value()["spec"]["controlPlaneEndpoint"]["port"].as_u64()?;
+    u16::try_from(port).ok()
 }
 
 /// The namespace and name of the cluster that an object belongs to, or is.
@@ -542,15 +569,15 @@ fn cluster(object: &Object) -> (String, String) {
     (object.namespace.to_string(), name.to_owned())
 }
 
-/// Whether a machine waits for room, or a cloud has one that does: they ask again after a restart.
-fn waits_for_room(object: &Object) -> bool {
+/// Whether a machine waits for room or for a rate of calls, or a cloud has one that waits for room: it asks again, in its own
+/// time.
+fn asks_again(object: &Object) -> bool {
     let status = object.value()["status"].take();
-    let for_room = |condition: &Value| {
+    let asks = |condition: &Value| {
         let reason = condition["reason"].as_str().unwrap_or_default();
-        [reasons::QUOTA_EXCEEDED, "InsufficientCapacity"].contains(&reason)
+        [reasons::QUOTA_EXCEEDED, reasons::THROTTLED, "InsufficientCapacity"].contains(&reason)
     };
-    status["waiting"].as_i64() > Some(0)
-        || status["conditions"].as_array().into_iter().flatten().any(for_room)
+    status["waiting"].as_i64() > Some(0) || status["conditions"].as_array().into_iter().flatten().any(asks)
 }
 
 fn is_worker<K: kube::Resource>(object: &K) -> bool {
