@@ -19,7 +19,9 @@ MachineHealthCheck, InMemoryCluster, InMemoryMachine and Node, but for what cann
 addresses, generations. It fails when a field differs that is not listed here, and when a listed one does not differ.
 (`objects_of_the_stand_in_differ_from_those_of_cluster_api_only_where_the_book_says` in `e2e/tests/lifecycle/standin.rs`)
 
-A field stands for all below it. The stand-in makes no KubeadmConfigs and no templates.
+A field stands for all below it. The stand-in makes no KubeadmConfigs and no templates. Where two zones have the same number of
+control plane machines, Cluster API draws one for the next, and the stand-in takes the first by name; the cluster of the test has
+three zones, so each takes one.
 
 | Kinds | Fields | Why they differ |
 |---|---|---|

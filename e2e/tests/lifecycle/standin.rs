@@ -108,7 +108,8 @@ fn cluster() -> Value {
             "topology": {
                 "classRef": {"name": "in-memory"},
                 "version": templates::VERSION,
-                "variables": [{"name": "zones", "value": [{"name": "zone-a"}, {"name": "zone-b"}]}],
+                // As many as control plane machines: Cluster API draws between zones that have the same number.
+                "variables": [{"name": "zones", "value": [{"name": "zone-a"}, {"name": "zone-b"}, {"name": "zone-c"}]}],
                 "controlPlane": {
                     "replicas": 3,
                     "metadata": {"labels": {"role": "control"}, "annotations": {"note": "control"}},
