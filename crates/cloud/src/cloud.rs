@@ -31,10 +31,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account_metrics::AccountMetrics;
-use crate::affliction::symptoms;
 use crate::clock::{CloudClock, WallClock};
 use crate::cloud_metrics::CloudMetrics;
-use crate::cluster::{Admission, Cluster};
+use crate::cluster::{Admission, Cluster, Instance};
 use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
@@ -248,12 +247,9 @@ impl Cloud {
         let follower = Follower::begin(&spec.id, &self.inner.driver);
         let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
-        cluster.set_leaked(&self.leaked_of_cluster(&cluster.spec.id));
+        // The load balancer is older than the follower, and something may have leaked before.
+        self.catch_up(&cluster, |_| ());
         cluster.remove_former_machines();
-        // The load balancer is older than the follower.
-        let afflictions =
-            |engine: &Engine| Some(engine.get(&cluster.spec.id.load_balancer())?.afflictions.clone());
-        cluster.on_troubles(&self.look(afflictions).unwrap_or_default());
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(timed("listener of a cluster", listening.serve(cluster.served.clone(), lease)));
@@ -578,23 +574,9 @@ impl Cloud {
         self.ask_as(spec.caller.as_str(), creation(spec, self.clock())).inspect_err(|_| {
             // A fault may lose the answer of a creation that was carried out.
             if !self.look(|engine| engine.get(&resource).is_some()) {
-                cluster.on_refused(name);
+                cluster.forget_refused(name);
             }
-        })?;
-        self.equip(cluster, &spec.id);
-        Ok(())
-    }
-
-    /// Tells a cluster about the instance of a machine, before any stage of it is shown.
-    fn equip(&self, cluster: &Cluster, id: &MachineId) {
-        let resource = id.resource();
-        let given = |engine: &Engine| {
-            let made = engine.get(&resource)?;
-            Some((made.hardware.clone(), symptoms(&made.afflictions)))
-        };
-        if let Some((hardware, wrong)) = self.look(given) {
-            cluster.equip(&id.name, hardware, wrong);
-        }
+        })
     }
 
     /// Begins an update, unless it is the last one that was begun.
@@ -627,7 +609,7 @@ impl Cloud {
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
         let (resource, clock) = (id.resource(), self.clock());
-        let (started_at, hardware, stages, over) = self.catch_up(&cluster, |engine| {
+        let seen = self.catch_up(&cluster, |engine| {
             let resource = engine.get(&resource)?;
             let stage =
                 |(name, state): (_, &StageState)| Some((Stage::of_name(name)?, observe(state, clock)));
@@ -636,27 +618,28 @@ impl Cloud {
                 UpdateState::Running { .. } => None,
             });
             let stages: BTreeMap<_, _> = resource.stages().filter_map(stage).collect();
-            Some((clock.wall_time(resource.created), resource.hardware.clone(), stages, over))
-        })?;
-        let seen = cluster.machine(&id.name)?;
-        let update = seen.update.map(|update| {
+            Some((Instance::of(resource, clock), stages, over))
+        });
+        let (instance, stages, over) = seen?;
+        let spec = cluster.admitted(&id.name)?;
+        let update = spec.update.as_deref().map(|update| {
             let ended = over.filter(|(name, _)| *name == update.name()).map(|(_, at)| at);
             UpdateObservation { asked_at: update.asked_at, ended }
         });
         Some(MachineObservation {
-            started_at,
+            started_at: instance.created,
             stages,
             provider_id: id.provider_id(),
-            allocation: seen.allocation,
-            zone: seen.zone,
-            catalog: seen.catalog,
-            region: seen.region,
-            hardware,
-            software: seen.software,
-            kubeadm: seen.kubeadm,
+            hardware: instance.hardware,
+            software: spec.software(),
+            allocation: spec.allocation,
+            zone: spec.zone,
+            catalog: spec.catalog,
+            region: spec.region,
+            kubeadm: spec.kubeadm,
             update,
-            deleting: seen.deleting,
-            wrong: seen.wrong,
+            deleting: instance.is_deleting,
+            wrong: instance.symptoms,
         })
     }
 
@@ -727,8 +710,8 @@ impl Cloud {
             _ => None,
         };
         let resource = id.resource();
-        let former = self.look(|engine| engine.get(&resource).cloned());
-        if former.is_none() && !self.look(|engine| engine.is_reserved(&resource)) {
+        let is_restored = self.look(|engine| engine.get(&resource).is_some());
+        if !is_restored && !self.look(|engine| engine.is_reserved(&resource)) {
             return Ok(());
         }
         let Some(cluster) = self.cluster(&id.cluster) else {
@@ -743,14 +726,11 @@ impl Cloud {
         if let Some(adopt) = adoption(&spec)
             && let Admission::New(_) = cluster.admit(spec)
         {
-            if former.is_none() {
-                self.ask_about(&id, adopt).inspect_err(|_| cluster.on_gone(&id.name))?;
+            if !is_restored {
+                self.ask_about(&id, adopt).inspect_err(|_| cluster.show_machine(&id.name, None))?;
             }
-            self.equip(&cluster, &id);
-            // It was restored before its cluster.
-            if let Some(former) = former {
-                cluster.show_machine(&id.name, &former, &mut BTreeSet::new());
-            }
+            // It may have been restored before its cluster.
+            follower.note_machine(&id.name);
         }
         self.follow(&cluster, &mut follower, |_| ());
         Ok(())

@@ -1,22 +1,22 @@
-//! How a cluster follows the engine: it shows the journal's records of its machines, at its own pace.
+//! How a cluster follows the engine, at its own pace.
 //!
-//! The engine's lock is held only while records are copied, never while they are shown. A caller that reads the state
-//! of a machine or a cluster makes the cluster catch up first, and sees the engine as it was at the last record. So
-//! nobody sees a stage as reached that the cluster does not show yet.
+//! Records of the journal say what of a cluster may have changed, and whom to wake. What it has changed to is read from the
+//! engine's state, at the end of the journal: the cluster shows levels, and a record that is missed or read twice changes
+//! nothing.
+//!
+//! The engine's lock is held only while records and levels are copied, never while they are shown. A caller that reads the
+//! state of a machine or a cluster makes the cluster catch up first, and sees the engine as it was at the last record. So
+//! no caller sees a stage as reached that the cluster does not show yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nephele_engine::{
-    Cursor, Engine, Entry, Event, EventKind, Leaked, Outcome, Record, Request, Resource, StageState,
-    UpdateState,
-};
-use nephele_model::{
-    ClusterId, GroupId, MachineId, ResourceId, ResourceKind, Role, SimTime, Stage, StageName,
-};
+use nephele_engine::{Cursor, Engine, Entry, Event, EventKind, Outcome, Record, Request};
+use nephele_model::{ClusterId, GroupId, MachineId, ResourceId, ResourceKind, Role, Stage, StageName};
 
 use crate::affliction::symptoms;
-use crate::cluster::Cluster;
+use crate::clock::CloudClock;
+use crate::cluster::{Balancer, Cluster, Instance, Levels};
 use crate::driver::Driver;
 use crate::observation::Changed;
 
@@ -29,26 +29,57 @@ pub(crate) struct Follower {
     load_balancer: ResourceId,
     cursor: Cursor,
     batch: Vec<Arc<Entry>>,
+    dirty: Dirty,
     /// The cluster is deleted: nothing is created in it any more.
     pub(crate) over: bool,
 }
 
-/// The result of one read of the journal.
-enum Read<T> {
-    /// There may be more records.
-    Some,
-    /// No records are left. Has the result of `look`.
-    All(T),
-    /// Records were missed. Has the current resources of the cluster and the result of `look`.
-    Behind(Snapshot, T),
+/// What of a cluster may differ from what it shows.
+#[derive(Default)]
+struct Dirty {
+    /// Machines by name, in the order of their first records. At most as many as the cluster has machines.
+    machines: Vec<String>,
+    balancer: bool,
+    leaked: bool,
+    /// All of it: records were missed, or nothing is shown yet.
+    everything: bool,
 }
 
-/// The resources of a cluster in the engine.
-struct Snapshot {
-    resources: Vec<Resource>,
-    /// The backends of its load balancer that are in service.
-    in_service: BTreeSet<String>,
-    leaked: Vec<Leaked>,
+impl Dirty {
+    fn note(&mut self, record: &Record) {
+        let is_changed = match record {
+            Record::Operation { operation, outcome: Outcome::Accepted, .. } => {
+                matches!(operation.request, Request::Create(_) | Request::Adopt { .. } | Request::Delete(_))
+            }
+            Record::Event(Event { kind, .. }) => {
+                self.leaked |= matches!(kind, EventKind::Leaked { .. } | EventKind::LeakedDeleted { .. });
+                true
+            }
+            _ => false,
+        };
+        if !is_changed {
+            return;
+        }
+        match MachineId::of_resource(record.resource()) {
+            Some(machine) => self.note_machine(&machine.name),
+            None => self.balancer = true,
+        }
+    }
+
+    fn note_machine(&mut self, name: &str) {
+        if !self.everything && !self.machines.iter().any(|noted| noted == name) {
+            self.machines.push(name.to_owned());
+        }
+    }
+}
+
+/// The end of the journal.
+struct End<T> {
+    levels: Levels,
+    /// Records were missed.
+    is_behind: bool,
+    /// The result of `look`.
+    seen: T,
 }
 
 impl Follower {
@@ -57,7 +88,8 @@ impl Follower {
         let group = cluster.group();
         let cursor = driver.change(|engine| engine.follow(group.clone()));
         let load_balancer = cluster.load_balancer();
-        Self { group, load_balancer, cursor, batch: Vec::with_capacity(BATCH), over: false }
+        let dirty = Dirty { everything: true, ..Dirty::default() };
+        Self { group, load_balancer, cursor, batch: Vec::with_capacity(BATCH), dirty, over: false }
     }
 
     pub(crate) fn end(&mut self, driver: &Driver) {
@@ -65,26 +97,66 @@ impl Follower {
         driver.change(|engine| engine.unfollow(&self.group));
     }
 
-    fn read<T>(&mut self, driver: &Driver, look: impl Fn(&Engine) -> T) -> Read<T> {
+    /// Notes that a machine may differ from what its cluster shows.
+    pub(crate) fn note_machine(&mut self, name: &str) {
+        self.dirty.note_machine(name);
+    }
+
+    /// Reads the next records. None if there may be more.
+    fn read<T>(
+        &mut self,
+        driver: &Driver,
+        clock: &CloudClock,
+        look: impl Fn(&Engine) -> T,
+    ) -> Option<End<T>> {
         self.batch.clear();
         driver.look(|engine| {
-            match engine.journal().read_group(&self.group, &mut self.cursor, &mut self.batch) {
-                Ok(()) if self.batch.len() < BATCH => Read::All(look(engine)),
-                Ok(()) => Read::Some,
-                Err(nephele_engine::Behind) => {
-                    let resources = engine.group(&self.group).cloned().collect();
-                    let in_service = engine.in_service(&self.load_balancer).map(str::to_owned).collect();
-                    let leaked = engine.leaked_of_group(&self.group).cloned().collect();
-                    Read::Behind(Snapshot { resources, in_service, leaked }, look(engine))
-                }
+            let read = engine.journal().read_group(&self.group, &mut self.cursor, &mut self.batch);
+            self.batch.iter().for_each(|entry| self.dirty.note(&entry.record));
+            if read.is_ok() && self.batch.len() == BATCH {
+                return None;
             }
+            self.dirty.everything |= read.is_err();
+            let dirty = std::mem::take(&mut self.dirty);
+            Some(End {
+                levels: self.levels(&dirty, engine, clock),
+                is_behind: read.is_err(),
+                seen: look(engine),
+            })
         })
+    }
+
+    /// What the engine has now of all that is dirty.
+    fn levels(&self, dirty: &Dirty, engine: &Engine, clock: &CloudClock) -> Levels {
+        let Dirty { machines, balancer, leaked, everything } = dirty;
+        let GroupId { account, name: group } = &self.group;
+        let machines = if *everything {
+            let instances = engine.group(&self.group);
+            let instances = instances.filter(|resource| resource.spec.id.kind == ResourceKind::Instance);
+            instances
+                .map(|resource| (resource.spec.id.name.clone(), Some(Instance::of(resource, clock))))
+                .collect()
+        } else {
+            let instance = |name: &String| engine.get(&ResourceId::instance(account, group, name));
+            machines
+                .iter()
+                .map(|name| (name.clone(), instance(name).map(|found| Instance::of(found, clock))))
+                .collect()
+        };
+        let balancer = (*balancer || *everything).then(|| Balancer {
+            in_service: engine.in_service(&self.load_balancer).map(str::to_owned).collect(),
+            symptoms: engine
+                .get(&self.load_balancer)
+                .map_or_else(Default::default, |balancer| symptoms(&balancer.afflictions)),
+        });
+        let leaked = (*leaked || *everything).then(|| engine.leaked_of_group(&self.group).cloned().collect());
+        Levels { machines, others_are_gone: *everything, balancer, leaked }
     }
 }
 
 impl Cluster {
-    /// Shows all records of the cluster, adds the objects to look at again to `changed`, and returns the result of
-    /// `look` on the engine right after the last record.
+    /// Shows what has changed, adds the objects to look at again to `changed`, and returns the result of `look` on the
+    /// engine as it is shown.
     pub(crate) fn follow<T>(
         &self,
         follower: &mut Follower,
@@ -93,67 +165,45 @@ impl Cluster {
         look: impl Fn(&Engine) -> T,
     ) -> T {
         loop {
-            let read = follower.read(driver, &look);
-            for entry in &follower.batch {
-                self.show(&entry.record, changed);
+            let end = follower.read(driver, &self.served.shared.cloud_clock, &look);
+            follower.batch.iter().for_each(|entry| self.wake(&entry.record, changed));
+            let Some(End { levels, is_behind, seen }) = end else { continue };
+            if is_behind {
+                // All machines of the cluster learn of a changed cluster, also those that wait for room.
+                let shown = self.machine_names();
+                let names = shown.iter().chain(levels.machines.iter().map(|(name, _)| name));
+                let id = |name: &String| MachineId { cluster: self.spec.id.clone(), name: name.clone() };
+                changed.extend(names.map(|name| Changed::Machine(id(name))));
+                changed.insert(Changed::Cluster(self.spec.id.clone()));
             }
-            match read {
-                Read::Some => {}
-                Read::All(seen) => return seen,
-                Read::Behind(snapshot, seen) => {
-                    self.show_state(snapshot, changed);
-                    return seen;
-                }
-            }
+            self.show(levels);
+            return seen;
         }
     }
 
-    fn show(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
+    /// Adds the objects to look at again after a record.
+    fn wake(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
         let Some(id) = MachineId::of_resource(record.resource()) else {
-            return self.show_load_balancer(record, changed);
+            changed.extend(self.woken_by_load_balancer(record));
+            return;
         };
         if self.may_change_backends(&id.name, record) {
             changed.insert(Changed::Backends(id.cluster.clone()));
         }
+        let is_api_server = |stage: &StageName| *stage == Stage::ApiServer.name();
         match record {
-            Record::Operation { operation, outcome: Outcome::Accepted, .. }
-                if matches!(operation.request, Request::Delete(_)) =>
-            {
-                self.on_stopping(&id.name);
-            }
-            // The caller of the operation knows.
-            Record::Operation { .. } => {}
-            Record::Event(Event { at, kind, .. }) => {
-                match kind {
-                    EventKind::Adopted { reached, is_deleting } => {
-                        for (stage, at) in reached {
-                            self.show_stage(&id, stage, *at, changed);
-                        }
-                        if *is_deleting {
-                            self.on_stopping(&id.name);
-                        }
+            Record::Event(Event { kind, .. }) => {
+                let is_of_cluster = match kind {
+                    EventKind::Adopted { reached, .. } => {
+                        reached.iter().any(|(stage, _)| is_api_server(stage))
                     }
-                    EventKind::StageReached(stage) => self.show_stage(&id, stage, *at, changed),
-                    EventKind::Updated(update) => {
-                        self.on_updated(&id.name, update);
-                        // A reader of the cluster may see another version of its API.
-                        changed.insert(Changed::Cluster(id.cluster.clone()));
-                    }
-                    EventKind::Afflicted { fault, affliction } => {
-                        let symptom = affliction.as_ref().map(|affliction| affliction.symptom.clone());
-                        self.on_afflicted(&id.name, fault, symptom);
-                    }
-                    EventKind::StageFailed { .. } => {}
-                    EventKind::Leaked { since, addresses, is_replaced, .. } => {
-                        self.on_leaked(&id.name, *since, addresses);
-                        if *is_replaced {
-                            self.on_replaced(&id.name);
-                        }
-                    }
-                    EventKind::LeakedDeleted { since } => self.on_leaked_deleted(&id.name, *since),
-                    // Only load balancers have backends.
-                    EventKind::BackendInService(_) | EventKind::BackendOutOfService(_) => {}
-                    EventKind::Deleted => self.on_gone(&id.name),
+                    EventKind::StageReached(stage) => is_api_server(stage),
+                    // A reader of the cluster may see another version of its API.
+                    EventKind::Updated(_) => true,
+                    _ => false,
+                };
+                if is_of_cluster {
+                    changed.insert(Changed::Cluster(id.cluster.clone()));
                 }
                 // Who adopts a machine looks at it at once.
                 if !matches!(kind, EventKind::Adopted { .. }) {
@@ -161,7 +211,11 @@ impl Cluster {
                 }
             }
             Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
-            Record::TurnEnded { .. } | Record::FaultEnded { .. } | Record::FaultWindow { .. } => {}
+            // The caller of the operation knows.
+            Record::Operation { .. }
+            | Record::TurnEnded { .. }
+            | Record::FaultEnded { .. }
+            | Record::FaultWindow { .. } => {}
         }
     }
 
@@ -180,108 +234,28 @@ impl Cluster {
         is_news && self.role(machine) != Some(Role::Worker)
     }
 
-    /// Shows a record of the load balancer.
-    fn show_load_balancer(&self, record: &Record, changed: &mut BTreeSet<Changed>) {
+    /// The objects to look at again after a record of the load balancer.
+    fn woken_by_load_balancer(&self, record: &Record) -> Option<Changed> {
+        let cluster = Changed::Cluster(self.spec.id.clone());
         match record {
-            // A load balancer has no backends in service from the beginning of its deletion on.
-            Record::Operation { operation, outcome: Outcome::Accepted, .. }
-                if matches!(operation.request, Request::Delete(_)) =>
-            {
-                self.on_backends(BTreeSet::new());
-            }
-            // A new load balancer reports nothing by itself: machines have to be registered again.
-            Record::Operation { operation, outcome: Outcome::Accepted, .. }
-                if matches!(operation.request, Request::Create(_)) => {}
-            // The caller of the operation knows, but it is the reconciler of a machine.
-            Record::Operation { operation, outcome: Outcome::Accepted, .. }
-                if matches!(
-                    operation.request,
-                    Request::RegisterBackend { .. } | Request::DeregisterBackend { .. }
-                ) =>
-            {
-                changed.insert(Changed::Backends(self.spec.id.clone()));
-                return;
-            }
-            // The caller of the operation knows.
-            Record::Operation { .. }
+            Record::Operation { operation, outcome: Outcome::Accepted, .. } => match operation.request {
+                // A new load balancer reports nothing by itself: machines have to be registered again.
+                Request::Create(_) | Request::Delete(_) => Some(cluster),
+                // The caller of the operation knows, but it is the reconciler of a machine.
+                Request::RegisterBackend { .. } | Request::DeregisterBackend { .. } => {
+                    Some(Changed::Backends(self.spec.id.clone()))
+                }
+                // The caller of the operation knows.
+                _ => None,
+            },
+            // Who adopts a load balancer looks at it at once.
+            Record::Event(Event { kind: EventKind::Adopted { .. }, .. })
+            | Record::Operation { .. }
             | Record::TurnEnded { .. }
             | Record::FaultEnded { .. }
-            | Record::FaultWindow { .. } => return,
-            Record::Event(Event { kind, .. }) => match kind {
-                EventKind::BackendInService(name) => self.on_backend(name, true),
-                EventKind::BackendOutOfService(name) => self.on_backend(name, false),
-                EventKind::Afflicted { fault, affliction } => {
-                    let symptom = affliction.as_ref().map(|affliction| affliction.symptom.clone());
-                    self.on_trouble(fault, symptom);
-                }
-                // Who adopts a load balancer looks at it at once.
-                EventKind::Adopted { .. } => return,
-                _ => {}
-            },
-            Record::RoomFreed { .. } => {}
+            | Record::FaultWindow { .. } => None,
+            Record::Event(_) | Record::RoomFreed { .. } => Some(cluster),
         }
-        changed.insert(Changed::Cluster(self.spec.id.clone()));
-    }
-
-    fn show_stage(&self, id: &MachineId, stage: &StageName, at: SimTime, changed: &mut BTreeSet<Changed>) {
-        let Some(stage) = Stage::of_name(stage) else { return };
-        self.on_stage(&id.name, stage, self.served.shared.cloud_clock.wall_time(at));
-        if stage == Stage::ApiServer {
-            changed.insert(Changed::Cluster(id.cluster.clone()));
-        }
-    }
-
-    /// Starts again from the state of the engine. Objects that are already shown stay as they are. All machines of the
-    /// cluster learn of a changed cluster, also those that wait for room.
-    fn show_state(&self, snapshot: Snapshot, changed: &mut BTreeSet<Changed>) {
-        let Snapshot { resources, in_service, leaked } = snapshot;
-        self.set_leaked(&leaked);
-        let machines: BTreeMap<&str, &Resource> = resources
-            .iter()
-            .filter(|resource| resource.spec.id.kind == ResourceKind::Instance)
-            .map(|resource| (resource.spec.id.name.as_str(), resource))
-            .collect();
-        let gone = self.machine_names().into_iter().filter(|name| !machines.contains_key(name.as_str()));
-        for name in gone {
-            // The record of its deletion was missed as well.
-            self.on_gone(&name);
-            changed.insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name }));
-        }
-        for (name, machine) in machines {
-            self.show_machine(name, machine, changed);
-            changed
-                .insert(Changed::Machine(MachineId { cluster: self.spec.id.clone(), name: name.to_owned() }));
-        }
-        let balancer = resources.iter().find(|resource| resource.spec.id.kind == ResourceKind::LoadBalancer);
-        self.on_troubles(balancer.map_or(&BTreeMap::new(), |balancer| &balancer.afflictions));
-        // Last, when the backends themselves are shown.
-        self.on_backends(in_service);
-        changed.insert(Changed::Cluster(self.spec.id.clone()));
-    }
-
-    /// Shows a machine as the engine has it.
-    pub(crate) fn show_machine(&self, name: &str, machine: &Resource, changed: &mut BTreeSet<Changed>) {
-        let id = MachineId { cluster: self.spec.id.clone(), name: name.to_owned() };
-        let has_reached =
-            |stage: &Stage| matches!(machine.stage(&stage.name()), Some(StageState::Reached { .. }));
-        // The record that another instance has taken its place may have been missed.
-        if !self.shown_stages(name).iter().all(has_reached) {
-            self.on_replaced(name);
-        }
-        for (stage, state) in machine.stages() {
-            if let StageState::Reached { at } = state {
-                self.show_stage(&id, stage, *at, changed);
-            }
-        }
-        if let Some(update) = &machine.update
-            && matches!(update.state, UpdateState::Over { .. })
-        {
-            self.on_updated(name, &update.name);
-        }
-        if machine.deleting.is_some() {
-            self.on_stopping(name);
-        }
-        self.on_afflictions(name, symptoms(&machine.afflictions));
     }
 }
 
@@ -289,7 +263,7 @@ impl Cluster {
 mod tests {
     use nephele_apiserver::GroupResource;
     use nephele_engine::{Journal, Latency, Operation, ResourceSpec, StageSpec};
-    use nephele_model::{Odds, ResourceId};
+    use nephele_model::{Odds, ResourceId, SimTime};
     use proptest::prelude::*;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! What leaked from catalogs and because of faults.
 
 use nephele_engine::{Leaked, Request};
-use nephele_model::{ClusterId, FaultId, ResourceId};
+use nephele_model::{FaultId, ResourceId};
 
 use crate::cloud::Cloud;
 use crate::error::CallError;
@@ -39,11 +39,5 @@ impl Cloud {
         let instances = leaked.iter().filter_map(|leaked| LeakedInstance::of(leaked, self.clock()));
         let balancers = leaked.iter().filter_map(|leaked| LeakedLoadBalancer::of(leaked, self.clock()));
         (instances.collect(), balancers.collect())
-    }
-
-    /// The leaked instances of a cluster, each with its addresses.
-    pub(crate) fn leaked_of_cluster(&self, cluster: &ClusterId) -> Vec<Leaked> {
-        let group = cluster.group();
-        self.look(|engine| engine.leaked_of_group(&group).cloned().collect())
     }
 }

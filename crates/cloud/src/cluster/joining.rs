@@ -42,7 +42,7 @@ impl Cluster {
 /// The machine whose API server came up first.
 pub(super) fn first_control_plane(state: &State) -> Option<&MachineSpec> {
     let up = state.machines.values().filter_map(|machine| {
-        Some((machine.reached.get(&Stage::ApiServer)?, &machine.spec.version, &machine.spec))
+        Some((machine.reached(Stage::ApiServer)?, &machine.spec.version, &machine.spec))
     });
     up.min_by_key(|(reached, version, _)| (*reached, *version)).map(|(.., spec)| spec)
 }

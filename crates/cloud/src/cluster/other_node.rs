@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use nephele_apiserver::Object;
 use nephele_model::{OtherName, Stage, Symptom};
 
-use super::{Cluster, Machine, lease_key, node_key};
+use super::objects::{lease_key, node_key};
+use super::{Cluster, Machine};
+use crate::clock::CloudClock;
 use crate::projection::{self, Component};
 use crate::spec::MachineSpec;
 use crate::timed;
@@ -16,10 +18,16 @@ use crate::timed;
 impl Machine {
     /// The other name of its kubelet, if it has one. Of several, the first one by the name of the fault decides.
     pub(super) fn other_name(&self) -> Option<&OtherName> {
-        self.wrong.values().find_map(|symptom| match symptom {
+        self.symptoms().values().find_map(|symptom| match symptom {
             Symptom::OtherName(name) => Some(name),
             _ => None,
         })
+    }
+
+    /// Whether what starts on it at this time comes up under its other name.
+    pub(super) fn is_renamed(&self, at: Timestamp, clock: &CloudClock) -> bool {
+        let other = self.other_name().zip(self.reached(Stage::Node));
+        other.is_some_and(|(name, registered)| timed::created(name, registered, clock) <= at)
     }
 
     /// The name of its kubelet, by which its pods are named.
@@ -41,9 +49,9 @@ impl Cluster {
     /// machine stays as it is.
     pub(super) fn show_other_node(&self, machine: &mut Machine) {
         let clock = &self.served.shared.cloud_clock;
-        let registered = machine.reached.get(&Stage::Node);
+        let registered = machine.reached(Stage::Node);
         let wanted = machine.other_name().zip(registered).map(|(name, registered)| {
-            let created = timed::created(name, *registered, clock);
+            let created = timed::created(name, registered, clock);
             (format!("{}{}", machine.spec.node_name(), name.suffix), created)
         });
         if wanted.as_ref().map(|(name, _)| name) == machine.other_node.as_ref() {
@@ -52,9 +60,9 @@ impl Cluster {
         self.remove_other_node(machine);
         machine.other_node = None;
         let Some((name, created)) = wanted else {
-            // Somebody may have deleted the first Node, or a part of the control plane came up under the other name.
-            if let Some(registered) = machine.reached.get(&Stage::Node) {
-                self.register(machine, &machine.spec.node_name(), *registered);
+            // A client may have deleted the first Node, or a part of the control plane came up under the other name.
+            if let Some(registered) = machine.reached(Stage::Node) {
+                self.register(machine, &machine.spec.node_name(), registered);
             }
             return;
         };
@@ -62,7 +70,7 @@ impl Cluster {
         if !self.has_node(&machine.spec, &name) {
             return;
         }
-        if let Some(skew) = projection::clock_skew(&machine.wrong) {
+        if let Some(skew) = projection::clock_skew(machine.symptoms()) {
             self.renew(&name, projection::skewed(self.now(), skew));
         }
         machine.other_node = Some(name);
@@ -70,15 +78,18 @@ impl Cluster {
 
     /// Creates a Node of a machine with the pods of its control plane, as its kubelet does under a name.
     pub(super) fn register(&self, machine: &Machine, name: &str, at: Timestamp) {
-        let Machine { spec, reached, .. } = machine;
+        let spec = &machine.spec;
         self.project(self.node(machine, name, at));
         if !self.has_node(spec, name) {
             return;
         }
+        let clock = &self.served.shared.cloud_clock;
+        // A kubelet that has another name starts nothing under its first one.
+        let is_elsewhere = |started| name == spec.node_name() && machine.is_renamed(started, clock);
         for component in Component::ALL {
             let stage = if component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
-            if let Some(started) = reached.get(&stage) {
-                let scope = self.scope((*started).max(at));
+            if let Some(started) = machine.reached(stage).filter(|started| !is_elsewhere(*started)) {
+                let scope = self.scope(started.max(at));
                 self.project(vec![projection::static_pod(&scope, spec, name, component)]);
             }
         }
@@ -156,7 +167,7 @@ mod tests {
 
     fn come_up(cluster: &Cluster, name: &str, stages: &[Stage]) {
         cluster.admit(control_plane(cluster, name));
-        stages.iter().for_each(|stage| cluster.on_stage(name, *stage, Timestamp::UNIX_EPOCH));
+        stages.iter().for_each(|stage| cluster.reach(name, &[*stage]));
     }
 
     #[test]
@@ -169,7 +180,7 @@ mod tests {
     }
 
     fn rename(cluster: &Cluster, name: &str) {
-        cluster.on_afflicted(name, "f", Some(Symptom::OtherName(OtherName::new("-2"))));
+        cluster.afflict(name, "f", Symptom::OtherName(OtherName::new("-2")));
     }
 
     fn values(cluster: &Cluster, group: &str, resource: &str) -> Vec<Value> {
@@ -212,7 +223,7 @@ mod tests {
         let leases = names(&cluster, "coordination.k8s.io", "leases");
         assert_eq!(leases, ["a", "a-2"].map(str::to_owned).into());
         // What comes up now, comes up under the other name.
-        cluster.on_stage("a", Stage::ApiServer, Timestamp::UNIX_EPOCH);
+        cluster.reach("a", &[Stage::ApiServer]);
         let components = |names: &[&str]| -> BTreeSet<String> {
             let pods = |name: &&str| {
                 ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(|c| format!("{c}-{name}"))
@@ -223,12 +234,12 @@ mod tests {
         expected.extend(["etcd-a", "etcd-a-2"].map(str::to_owned));
         assert_eq!(names(&cluster, "", "pods"), expected);
         // What else is wrong shows in the second Node.
-        cluster.on_afflicted("a", "g", Some(Symptom::NotReady));
+        cluster.afflict("a", "g", Symptom::NotReady);
         assert!(nodes(&cluster).iter().all(|[_, _, ready]| ready == "Unknown"));
-        cluster.on_afflicted("a", "g", None);
+        cluster.heal("a", "g");
         assert_eq!(nodes(&cluster), two);
 
-        cluster.on_afflicted("a", "f", None);
+        cluster.heal("a", "f");
         assert_eq!(nodes(&cluster), one);
         let mut expected = components(&["a"]);
         expected.insert("etcd-a".to_owned());
@@ -243,14 +254,14 @@ mod tests {
             come_up(&cluster, name, &Stage::ALL);
             rename(&cluster, name);
         }
-        cluster.on_stopping("a");
+        cluster.begin_deletion("a");
         assert_eq!(nodes(&cluster).len(), 4);
-        cluster.on_gone("a");
+        cluster.show_machine("a", None);
         assert_eq!(
             nodes(&cluster),
             lines([["b", "in-memory://b", "Unknown"], ["b-2", "in-memory://b", "True"]])
         );
-        cluster.on_afflicted("b", "g", Some(Symptom::Vanished));
+        cluster.afflict("b", "g", Symptom::Vanished);
         assert_eq!(nodes(&cluster), BTreeSet::new());
         assert_eq!(names(&cluster, "", "pods"), BTreeSet::new());
     }
@@ -263,7 +274,7 @@ mod tests {
         come_up(&cluster, "a-2", &[Stage::Node]);
         let seen = lines([["a", "in-memory://a", "Unknown"], ["a-2", "in-memory://a-2", "True"]]);
         assert_eq!(nodes(&cluster), seen);
-        cluster.on_afflicted("a", "f", None);
+        cluster.heal("a", "f");
         assert_eq!(
             nodes(&cluster),
             lines([["a", "in-memory://a", "True"], ["a-2", "in-memory://a-2", "True"]])

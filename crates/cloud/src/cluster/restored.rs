@@ -8,7 +8,8 @@ use std::time::Duration;
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
 use nephele_model::{Stage, Symptom};
 
-use super::{Cluster, Machine, lease_key, node_key, of_kubelet};
+use super::objects::{lease_key, node_key};
+use super::{Cluster, Machine, of_kubelet};
 use crate::projection::{self, Component, Projected};
 
 /// How long clients see that something is gone: whatever restores it looks every few seconds. So clients that wait for a
@@ -28,8 +29,7 @@ impl Machine {
     /// Whether its kubelet looks after its objects.
     fn has_kubelet(&self) -> bool {
         let is_silent = self.is_silent() || !self.silenced.is_empty();
-        let reports = !self.wrong.values().any(|symptom| *symptom == Symptom::NotReady);
-        !is_silent && reports && self.reached.contains_key(&Stage::Node)
+        !is_silent && !self.has(&Symptom::NotReady) && self.reached(Stage::Node).is_some()
     }
 }
 
@@ -107,7 +107,7 @@ impl Cluster {
         for node in &missed.nodes {
             match of_kubelet(&state.machines, node) {
                 Some(machine) if machine.has_kubelet() => self.restore_node(machine, node, since),
-                Some(machine) if !machine.stopping => drop(left.insert(node.clone())),
+                Some(machine) if !machine.is_deleting() => drop(left.insert(node.clone())),
                 Some(_) | None => {}
             }
         }
@@ -121,7 +121,7 @@ impl Cluster {
         let Some(node) = store.get(&node_key(name)).filter(|node| !node.is_deleting()) else { return };
         let has_started = |component: &Component| {
             let stage = if *component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
-            machine.reached.contains_key(&stage)
+            machine.reached(stage).is_some()
                 && (stage != Stage::Etcd || machine.spec.runs_etcd())
                 && store.get(&Key::new("", "pods", "kube-system", &component.pod_name(name))).is_none()
         };
@@ -177,7 +177,6 @@ fn as_new(mut object: Projected) -> Projected {
 mod tests {
     use std::sync::Arc;
 
-    use jiff::Timestamp;
     use nephele_apiserver::DeleteOptions;
     use serde_json::{Value, json};
 
@@ -188,7 +187,7 @@ mod tests {
         let cluster = Arc::new(cluster_following(&driver()));
         cluster.admit(control_plane(&cluster, "cp"));
         for stage in [Stage::Node, Stage::Etcd, Stage::ApiServer] {
-            cluster.on_stage("cp", stage, Timestamp::UNIX_EPOCH);
+            cluster.reach("cp", &[stage]);
         }
         cluster
     }
@@ -243,12 +242,12 @@ mod tests {
         let cluster = running();
         let keeper = cluster.clone();
         let kept = tokio::spawn(async move { keeper.keep_restored().await });
-        cluster.on_afflicted("cp", "fault", Some(Symptom::Frozen));
+        cluster.afflict("cp", "fault", Symptom::Frozen);
         tokio::time::sleep(3 * PAUSE).await;
         keys()[2..].iter().for_each(|key| delete(&cluster, key));
         tokio::time::sleep(3 * PAUSE).await;
         assert_eq!(there(&cluster), [true, true, false, false, false]);
-        cluster.on_afflicted("cp", "fault", None);
+        cluster.heal("cp", "fault");
         tokio::time::sleep(3 * PAUSE).await;
         assert_eq!(there(&cluster), [true; 5]);
         cluster.served.over.cancel();
@@ -273,7 +272,7 @@ mod tests {
         for symptom in [Symptom::Frozen, Symptom::NotReady] {
             let cluster = running();
             let since = cluster.served.store.resource_version();
-            cluster.on_afflicted("cp", "fault", Some(symptom));
+            cluster.afflict("cp", "fault", symptom);
             keys()[2..].iter().for_each(|key| delete(&cluster, key));
             cluster.restore(&cluster.missed(since), since);
             assert_eq!(there(&cluster), [true, true, false, false, false]);
@@ -281,7 +280,7 @@ mod tests {
         let cluster = running();
         let since = cluster.served.store.resource_version();
         keys()[2..].iter().for_each(|key| delete(&cluster, key));
-        cluster.on_stopping("cp");
+        cluster.begin_deletion("cp");
         cluster.restore(&cluster.missed(since), since);
         assert_eq!(there(&cluster), [true, true, false, false, false]);
     }

@@ -1,0 +1,147 @@
+//! A machine of a cluster, and the instance of the cloud that it runs on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nephele_engine::{Hardware, Resource, StageState, UpdateState};
+use nephele_model::{ClockSkew, Stage, Symptom};
+
+use crate::affliction::symptoms;
+use crate::clock::CloudClock;
+use crate::spec::MachineSpec;
+use crate::timed;
+
+/// What the cloud says about the instance of a machine, as far as its cluster shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Instance {
+    pub(crate) created: Timestamp,
+    pub(crate) hardware: Hardware,
+    /// The stages that it has reached, with their times.
+    pub(crate) reached: BTreeMap<Stage, Timestamp>,
+    /// Its deletion was requested: nothing runs on it any more.
+    pub(crate) is_deleting: bool,
+    /// What is wrong with it, by the name of the fault.
+    pub(crate) symptoms: BTreeMap<String, Symptom>,
+    /// The name of its last update, if that is over.
+    pub(crate) updated: Option<String>,
+}
+
+impl Instance {
+    pub(crate) fn of(resource: &Resource, clock: &CloudClock) -> Self {
+        let reached = |(name, state): (_, &StageState)| match state {
+            StageState::Reached { at } => Some((Stage::of_name(name)?, clock.wall_time(*at))),
+            _ => None,
+        };
+        let over = resource.update.as_ref().filter(|update| matches!(update.state, UpdateState::Over { .. }));
+        Self {
+            created: clock.wall_time(resource.created),
+            hardware: resource.hardware.clone(),
+            reached: resource.stages().filter_map(reached).collect(),
+            is_deleting: resource.deleting.is_some(),
+            symptoms: symptoms(&resource.afflictions),
+            updated: over.map(|update| update.name.clone()),
+        }
+    }
+
+    /// Whether `later` says something about the same instance: not about one that has taken its place.
+    pub(super) fn is_same(&self, later: &Self) -> bool {
+        self.created == later.created && self.reached.keys().all(|stage| later.reached.contains_key(stage))
+    }
+}
+
+/// A machine that its cluster has admitted.
+pub(super) struct Machine {
+    pub(super) spec: MachineSpec,
+    /// Its instance, as the cluster shows it. None until it is shown first.
+    pub(super) instance: Option<Instance>,
+    /// The faults that let its kubelet fall silent in turn, where it is silent now, as its Node shows.
+    pub(super) silenced: BTreeSet<String>,
+    /// How far its clock is off, as the heartbeats of its Node show.
+    pub(super) shown_skew: Option<ClockSkew>,
+    /// The name of the second Node that it has because of a fault.
+    pub(super) other_node: Option<String>,
+}
+
+impl Machine {
+    /// A machine of which nothing is shown yet.
+    pub(super) fn new(spec: MachineSpec) -> Self {
+        let silenced = BTreeSet::new();
+        Self { spec, instance: None, silenced, shown_skew: None, other_node: None }
+    }
+
+    /// When it reached a stage. None if it did not.
+    pub(super) fn reached(&self, stage: Stage) -> Option<Timestamp> {
+        self.instance.as_ref()?.reached.get(&stage).copied()
+    }
+
+    /// When a stage was reached that runs now.
+    pub(super) fn runs(&self, stage: Stage) -> Option<Timestamp> {
+        self.reached(stage).filter(|_| !self.is_silent())
+    }
+
+    /// Whether its deletion was requested.
+    pub(super) fn is_deleting(&self) -> bool {
+        self.instance.as_ref().is_some_and(|instance| instance.is_deleting)
+    }
+
+    /// What is wrong with it, by the name of the fault.
+    pub(super) fn symptoms(&self) -> &BTreeMap<String, Symptom> {
+        static NONE: BTreeMap<String, Symptom> = BTreeMap::new();
+        self.instance.as_ref().map_or(&NONE, |instance| &instance.symptoms)
+    }
+
+    pub(super) fn has(&self, symptom: &Symptom) -> bool {
+        self.symptoms().values().any(|has| has == symptom)
+    }
+
+    /// Whether nothing on it answers.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_deleting() || self.symptoms().values().any(Symptom::is_silence)
+    }
+
+    /// When the certificate of its API server expires, if a fault says so.
+    pub(super) fn expiry(&self, clock: &CloudClock) -> Option<Timestamp> {
+        let started = self.reached(Stage::ApiServer)?;
+        let expiry = |symptom: &Symptom| match symptom {
+            Symptom::Certificate(early) => Some(timed::expiry(early, started, clock)),
+            _ => None,
+        };
+        self.symptoms().values().filter_map(expiry).min()
+    }
+
+    pub(super) fn flaps(&self) -> bool {
+        self.symptoms().values().any(|symptom| matches!(symptom, Symptom::Flapping(_)))
+    }
+
+    /// The faults of those that let its kubelet fall silent in turn that silence it now, and when that changes.
+    pub(super) fn silence(&self, clock: &CloudClock, now: Timestamp) -> (BTreeSet<String>, Option<Duration>) {
+        let (mut silenced, mut next) = (BTreeSet::new(), None::<Duration>);
+        let Some(registered) = self.reached(Stage::Node) else { return (silenced, next) };
+        for (fault, symptom) in self.symptoms() {
+            let Symptom::Flapping(flap) = symptom else { continue };
+            let (is_silent, left) = timed::phase(flap, registered, clock, now);
+            silenced.extend(is_silent.then(|| fault.clone()));
+            next = Some(next.map_or(left, |next| next.min(left)));
+        }
+        (silenced, next)
+    }
+
+    /// What its Node shows: a kubelet that falls silent in turn is silent, or nothing is wrong with it.
+    pub(super) fn shown(&self) -> BTreeMap<String, Symptom> {
+        let shown = |(fault, symptom): (&String, &Symptom)| match symptom {
+            Symptom::Flapping(_) if !self.silenced.contains(fault) => None,
+            Symptom::Flapping(_) => Some((fault.clone(), Symptom::NotReady)),
+            other => Some((fault.clone(), other.clone())),
+        };
+        self.symptoms().iter().filter_map(shown).collect()
+    }
+
+    /// Installs the software of an update that is over, unless it failed. Returns whether the machine has other software now.
+    pub(super) fn finish_update(&mut self, name: &str) -> bool {
+        let asked = self.spec.update.as_deref().filter(|asked| asked.name() == name && !asked.fails);
+        let Some(software) = asked.map(|asked| asked.software.clone()) else { return false };
+        self.spec.install(software);
+        true
+    }
+}
