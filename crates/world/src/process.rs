@@ -33,7 +33,7 @@ pub(crate) fn holder(store: &Store) -> String {
 
 /// The ports of workload clusters: fewer than a world creates clusters in total.
 const PORTS: &str = "20000-20009";
-/// The ports of workload clusters of managers that see the clusters with even numbers: ARCHITECTURE.md asks for separate
+/// The ports of workload clusters of managers that see the clusters with even numbers: docs/design asks for separate
 /// ranges where managers share a host.
 const PORTS_OF_SOME_CLUSTERS: &str = "20010-20019";
 
