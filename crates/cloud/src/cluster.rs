@@ -542,7 +542,7 @@ impl Cluster {
     }
 
     /// Lets the Node have the provider ID of its machine, or that of no machine because of a fault. The provider ID of a
-    /// Node cannot be changed. Where it differs, somebody deletes the Node, its pods go with it, and the kubelet registers
+    /// Node cannot be changed. Where it differs, an operator deletes the Node, its pods go with it, and the kubelet registers
     /// again.
     fn show_provider_id(&self, machine: &mut Machine) {
         let (spec, reached) = (&machine.spec, &machine.reached);
@@ -559,7 +559,7 @@ impl Cluster {
         self.register(machine, &name, *at);
     }
 
-    /// Lets kubelets fall silent and come back in turn, as the faults of their machines say. Runs until the cluster is
+    /// Lets kubelets fall silent and report again in turn, as the faults of their machines say. Runs until the cluster is
     /// deleted.
     pub(crate) async fn keep_flapping(&self) {
         loop {
@@ -605,7 +605,7 @@ impl Cluster {
     }
 
     /// Removes the kept objects of machines that no longer exist. A second Node of a machine counts as one of these: it
-    /// comes back with the machine, if the machine still has it.
+    /// returns with the machine, if the machine still has it.
     pub(crate) fn remove_former_machines(&self) {
         if !self.came_back {
             return;
@@ -629,7 +629,7 @@ impl Cluster {
         }
     }
 
-    /// Removes the kept objects of a machine that is being deleted and never came back.
+    /// Removes the kept objects of a machine that is being deleted and never returned.
     pub(crate) fn remove_former_machine(&self, name: &str) {
         if self.came_back && !self.state.lock().machines.contains_key(name) {
             // Its role is not known any more.
@@ -651,7 +651,7 @@ impl Cluster {
             return;
         }
         if machine.reached.contains_key(&Stage::Etcd) {
-            // The etcd member is down. It stays a member while its machine exists, because nobody has asked etcd to
+            // The etcd member is down. It stays a member while its machine exists, because etcd was not asked to
             // remove it.
             self.served.etcd.lock().set_running(self.member(name), false);
         }
@@ -716,7 +716,7 @@ impl Cluster {
     }
 
     /// Forgets a machine that the cloud refused to create. It keeps its allocation, so that its next attempt has the same
-    /// number: with numbers given anew, its random draws would depend on when other machines of its set ask.
+    /// number: with new numbers, its random draws would depend on when other machines of its set ask.
     pub(crate) fn on_refused(&self, name: &str) {
         let mut state = self.state.lock();
         if let Some(credentials) = &mut state.credentials {
@@ -725,7 +725,7 @@ impl Cluster {
         state.machines.remove(name);
     }
 
-    /// Another instance has taken the place of that of a machine, and begins anew. What the first one showed is gone.
+    /// Another instance has taken the place of that of a machine, and begins afresh. What the first one showed is gone.
     pub(crate) fn on_replaced(&self, name: &str) {
         let mut state = self.state.lock();
         if let Some(credentials) = &mut state.credentials {
@@ -746,7 +746,7 @@ impl Cluster {
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
     /// collector would do.
     ///
-    /// An etcd member that nobody removed goes with its machine. A real etcd would list it forever as down. Here the
+    /// An etcd member that was not removed goes with its machine. A real etcd would list it forever as down. Here the
     /// members must be those that the management objects show, so that a restart changes nothing.
     pub(crate) fn on_gone(&self, name: &str) {
         let mut state = self.state.lock();
@@ -1155,7 +1155,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn member_that_was_removed_before_a_restart_does_not_come_back() {
+    fn member_that_was_removed_before_a_restart_stays_removed() {
         let cluster = cluster();
         for name in ["a", "b", "c"] {
             let removed = name == "a";
@@ -1175,7 +1175,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn kubelet_falls_silent_and_comes_back_in_turn_until_it_is_healed() {
+    async fn kubelet_is_silent_and_reports_in_turn_until_it_is_healed() {
         let start = tokio::time::Instant::now();
         let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
         let cluster = Arc::new(cluster_at(&driver(), clock));

@@ -2,7 +2,7 @@
 //!
 //! The engine's lock is held only while records are copied, never while they are shown. A caller that reads the state
 //! of a machine or a cluster makes the cluster catch up first, and sees the engine as it was at the last record. So
-//! nobody sees a stage as reached that the cluster does not show yet.
+//! no caller sees a stage as reached that the cluster does not show yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

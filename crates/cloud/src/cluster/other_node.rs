@@ -52,7 +52,7 @@ impl Cluster {
         self.remove_other_node(machine);
         machine.other_node = None;
         let Some((name, created)) = wanted else {
-            // Somebody may have deleted the first Node, or a part of the control plane came up under the other name.
+            // A client may have deleted the first Node, or a part of the control plane came up under the other name.
             if let Some(registered) = machine.reached.get(&Stage::Node) {
                 self.register(machine, &machine.spec.node_name(), *registered);
             }
