@@ -106,7 +106,7 @@ impl Cluster {
         self.until_within(LIMIT, what, look).await
     }
 
-    /// Waits as [`Cluster::until`] does, as long as `limit`.
+    /// Waits as [`Cluster::until`] does, for up to `limit`.
     ///
     /// # Errors
     ///

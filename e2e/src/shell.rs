@@ -75,7 +75,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What is left there harms nobody.
+        // What is left there does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

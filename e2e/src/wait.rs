@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_waits_for_what_will_never_hold() {
+    async fn no_wait_for_what_will_never_hold() {
         let mut looks = vec![Ok(Look::Failed("it is gone".to_owned())), Err(anyhow::anyhow!("busy"))];
         let waited =
             until::<()>("a", LIMIT, async || looks.pop().unwrap_or_else(|| panic!("it is over"))).await;

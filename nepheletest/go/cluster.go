@@ -166,8 +166,8 @@ func (m *machineObject) summary() Machine {
 	}
 }
 
-// TerminateMachine terminates the instance of a Machine behind Cluster API's back. The instance and its Node do not come
-// back. The stand-in replaces the Machine within moments; with the real Cluster API a MachineHealthCheck does. Wait for
+// TerminateMachine terminates the instance of a Machine behind Cluster API's back. The instance and its Node stay
+// gone. The stand-in replaces the Machine within moments; with the real Cluster API a MachineHealthCheck does. Wait for
 // what your test needs.
 func (c *Cluster) TerminateMachine(ctx context.Context, name string) error {
 	if err := c.terminate(ctx, name); err != nil {

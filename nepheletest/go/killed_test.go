@@ -106,8 +106,8 @@ func leftovers(pid int, temporary string) error {
 	return nil
 }
 
-// isRunning is false for a process that has ended, also while nobody has asked for its exit status: in a container,
-// often nobody does.
+// isRunning is false for a process that has ended, also while its exit status was not asked for: in a container,
+// often no process asks.
 func isRunning(pid int) bool {
 	if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {
 		// The name in parentheses can contain anything. The state follows it.

@@ -10,7 +10,7 @@ import (
 const (
 	// DefaultWait is how long a wait takes at most, if its context has no deadline.
 	DefaultWait = 30 * time.Second
-	// pollInterval is short, because a request takes about a millisecond and nobody else uses the API server.
+	// pollInterval is short, because a request takes about a millisecond and no other program uses the API server.
 	pollInterval = 20 * time.Millisecond
 )
 

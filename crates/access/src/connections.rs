@@ -151,7 +151,7 @@ fn boxed(body: hyper::body::Incoming) -> Box<DynBody> {
     Box::new(body.map_err(BoxError::from))
 }
 
-/// Whether the answer to a request lasts as long as the server likes: a watch, or a log that is followed.
+/// Whether the answer to a request lasts until the server ends it: a watch, or a log that is followed.
 fn lasts(query: &str) -> bool {
     query
         .split('&')

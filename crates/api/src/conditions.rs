@@ -120,7 +120,7 @@ pub mod reasons {
     pub const UNSUPPORTED_KUBERNETES_VERSION: &str = "UnsupportedKubernetesVersion";
     /// The endpoint's port is taken, or none is free.
     pub const PORT_UNAVAILABLE: &str = "PortUnavailable";
-    /// The simulated instance was terminated, and does not come back.
+    /// The simulated instance was terminated, and stays gone.
     pub const INSTANCE_TERMINATED: &str = "InstanceTerminated";
     /// The simulated stage failed.
     pub const STARTUP_FAILED: &str = "StartupFailed";

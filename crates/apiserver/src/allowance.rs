@@ -204,7 +204,7 @@ impl Allowance {
     }
 
     async fn large_turn(&self) -> LargeTurn {
-        let never = "nobody closes the semaphore";
+        let never = "the semaphore is never closed";
         let own = self.large.clone().acquire_owned().await.expect(never);
         let all =
             if has_other_threads() { Some(LARGE.clone().acquire_owned().await.expect(never)) } else { None };

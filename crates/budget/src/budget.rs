@@ -402,7 +402,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_more_is_granted_than_there_is_and_all_of_it_comes_back(
+        fn no_more_is_granted_than_there_is_and_all_of_it_is_returned(
             steps in proptest::collection::vec(step(), 1..60), max in 0..8_usize, revocable_max in 0..8_usize,
             share_max in 0..8_usize,
         ) {

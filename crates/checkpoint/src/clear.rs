@@ -50,7 +50,7 @@ pub(crate) async fn clear(
         paused.buffer_unordered(AT_A_TIME).try_collect::<()>().await.map_err(request("pause a Cluster"))?;
         let removed = stream::iter(here.iter().map(|(kind, object)| remove(client, kind, object)));
         let removed: Vec<_> = removed.buffer_unordered(AT_A_TIME).collect().await;
-        // A webhook may refuse to delete an object as long as others use it. The next attempt may succeed.
+        // A webhook may refuse to delete an object while others use it. The next attempt may succeed.
         failed = removed.into_iter().find_map(Result::err);
         sleep(RETRY).await;
         here = all(client, kinds, namespaces).await?;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A restored object has a new uid, as after `clusterctl move`; owner references are changed accordingly. Its status is
-//! that of the checkpoint, so that controllers go on where they were: that is what a restart does, too. The engine needs
+//! that of the checkpoint, so that controllers continue where they were: that is what a restart does, too. The engine needs
 //! no place in the file, because its state follows from the objects.
 //!
 //! While objects are restored, nothing may act on them: Clusters are paused, objects outside of a Cluster have the

@@ -36,7 +36,7 @@ pub(crate) fn generations(objects: Vec<DynamicObject>) -> Vec<Generation> {
     let mut generations = Vec::new();
     for part in [Part::Surroundings, Part::Clusters] {
         loop {
-            // Owners that are not in the checkpoint keep nobody waiting.
+            // Owners that are not in the checkpoint keep no object waiting.
             let waiting: BTreeSet<_> = left.iter().filter_map(|(object, _)| object.uid()).collect();
             let can_begin = |(object, of): &(DynamicObject, Part)| {
                 *of == part && !object.owner_references().iter().any(|owner| waiting.contains(&owner.uid))
@@ -138,7 +138,7 @@ pub(crate) fn resumed(saved: &DynamicObject, part: Part) -> Option<Value> {
     (!annotations.is_empty()).then(|| json!({ "metadata": { "annotations": annotations } }))
 }
 
-/// The status for an object that has just been created. Numbers of generations begin anew.
+/// The status for an object that has just been created. Numbers of generations begin at one.
 pub(crate) fn status(saved: &DynamicObject, generation: Option<i64>) -> Option<Value> {
     let mut status = saved.data.get("status").filter(|status| !status.is_null())?.clone();
     let renumber = |holder: &mut Value| {

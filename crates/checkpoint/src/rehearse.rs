@@ -149,7 +149,7 @@ mod tests {
 
     /// The first request of a kind is the dry run.
     #[tokio::test(start_paused = true)]
-    async fn a_failure_halfway_says_what_is_there_and_how_to_go_on() {
+    async fn a_failure_halfway_says_what_is_there_and_how_to_continue() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let api = occupied().await;
         let checkpoint = saved(&api).await;
@@ -169,7 +169,7 @@ mod tests {
         );
         assert_eq!(there(&api).await.len(), 1);
         let checkpoint = Checkpoint { objects: Vec::new(), ..saved(&api).await };
-        restore(&api.client(), checkpoint).await.expect("it goes on");
+        restore(&api.client(), checkpoint).await.expect("it continues");
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             ("BadRequest", "admission webhook \"a.example\" does not support dry run", true),
             ("Forbidden", "admission webhook \"a.example\" denied the request: no", false),
             ("InternalError", "failed calling webhook \"a.example\": connection refused", false),
-            ("Conflict", "somebody else", false),
+            ("Conflict", "another client", false),
         ] {
             let status = Status { reason: reason.into(), message: message.into(), ..Status::default() };
             assert_eq!(is_passed(&status), expected, "{message}");

@@ -25,7 +25,7 @@ pub(crate) const AT_A_TIME: usize = 10;
 /// The time between two attempts to give objects to a manager that still runs clusters.
 const RETRY: Duration = Duration::from_millis(200);
 /// The field manager of Cluster API's topology controller (`internal/controllers/topology/cluster/structuredmerge` of
-/// cluster-api). It rolls machines out anew if it does not find itself as the manager of their fields.
+/// cluster-api). It rolls machines out again if it does not find itself as the manager of their fields.
 const TOPOLOGY_MANAGER: &str = "capi-topology";
 
 /// How to restore a checkpoint.

@@ -1,4 +1,4 @@
-//! Saves a checkpoint. Nothing is changed, and controllers go on meanwhile.
+//! Saves a checkpoint. Nothing is changed, and controllers keep working meanwhile.
 
 use jiff::Timestamp;
 use kube::Client;

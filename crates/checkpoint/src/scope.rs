@@ -72,7 +72,7 @@ mod tests {
             (secret.clone(), object("labelled", json!({"cluster.x-k8s.io/cluster-name": "demo"}), None)),
             (secret.clone(), object("moved", json!({"clusterctl.cluster.x-k8s.io/move": ""}), None)),
             (secret.clone(), object("of-the-user", json!({"app": "shop"}), None)),
-            (secret, object("of-another", json!({}), Some("somebody"))),
+            (secret, object("of-another", json!({}), Some("another"))),
             (cluster, object("demo", json!({}), None)),
             (fault, object("of-a-cluster-fault", json!({"cloud.nephele.dev/cluster-fault": "a"}), None)),
         ];

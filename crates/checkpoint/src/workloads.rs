@@ -17,7 +17,7 @@ pub trait Workloads {
     /// The names of the clusters of a namespace that run.
     fn names(&self, namespace: &str) -> impl Future<Output = Result<BTreeSet<String>, Self::Error>> + Send;
 
-    /// Keeps objects for clusters that will be created. False as long as one of them still exists.
+    /// Keeps objects for clusters that will be created. False while one of them still exists.
     fn put_back(&self, lines: Bytes) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 
     /// Forgets the objects of [`Workloads::put_back`], once all clusters are created.

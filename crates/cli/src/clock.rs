@@ -20,7 +20,7 @@ use crate::output::print;
 
 /// How long it may take until a changed clock is in force.
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
-/// How often the change is tried when somebody else changes the SimulatedCloud at the same moment.
+/// How often the change is tried when another client changes the SimulatedCloud at the same moment.
 const TRIES: usize = 10;
 /// The code of a conflict.
 const CONFLICT: u16 = 409;
@@ -42,7 +42,7 @@ struct ChangeArgs {
     /// Let the clock stand still
     #[arg(long, conflicts_with = "resume")]
     pause: bool,
-    /// Let the clock go on
+    /// Let the clock run again
     #[arg(long)]
     resume: bool,
     /// How much time passes in the cloud for each second, from 0.01 to 1000

@@ -99,7 +99,7 @@ impl Management {
         self.server.abort();
     }
 
-    /// From now on nobody may forward ports.
+    /// From now on no account may forward ports.
     pub(crate) fn forbid(&self) {
         self.shared.forbidden.store(true, Ordering::Relaxed);
     }

@@ -160,7 +160,7 @@ mod tests {
     /// Cluster API, docs/book/src/developer/core/logging.md: messages begin with a capital letter and have no full
     /// stop.
     #[tokio::test]
-    async fn every_line_of_json_is_an_object_with_time_level_message_and_what_it_is_about() {
+    async fn every_line_of_json_is_an_object_with_time_level_message_and_its_subject() {
         let [at_two, at_four] = logged(Format::Json, "48600-48609").await.map(|text| {
             let lines = text.lines();
             lines

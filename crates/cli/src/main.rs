@@ -70,7 +70,7 @@ enum Command {
     Install(install::Args),
     /// Remove what `nephele install` installed.
     Uninstall(install::uninstall::Args),
-    /// Say what is wrong with a management cluster, and what mends it.
+    /// Check a management cluster and print fixes.
     Doctor(doctor::Args),
     /// Print a template for `clusterctl generate cluster --from -`.
     Template(template::Args),

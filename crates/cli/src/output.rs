@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _, stderr, stdout};
 
 use anyhow::Context as _;
 
-/// Prints a text, unless nobody reads it any more, as behind `| head`.
+/// Prints a text, unless its reader is gone, as behind `| head`.
 ///
 /// # Errors
 /// When the text cannot be written for another reason.
@@ -15,7 +15,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints why the program failed. Its exit code says so even when nobody reads the text.
+/// Prints why the program failed. Its exit code says so even when the text has no reader.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let _ = writeln!(stderr(), "Error: {}", nephele_kit::chain(error.as_ref()));
 }

@@ -1,4 +1,4 @@
-//! The metrics of the clouds of namespaces. They are read from the engine when somebody asks for them.
+//! The metrics of the clouds of namespaces. They are read from the engine when they are asked for.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;

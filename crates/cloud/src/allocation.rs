@@ -1,8 +1,8 @@
 //! What each machine of a cluster has to itself: addresses, parts of the pod networks, and a number in its set. Pure.
 //!
 //! A choice depends on the machine's name and on what other machines have, so it would differ after a restart, when
-//! machines come back in another order. Therefore published values are used again: a machine brings its own values
-//! along, and the values of machines that have not come back yet are reserved.
+//! machines return in another order. Therefore published values are used again: a machine brings its own values
+//! along, and the values of machines that have not returned yet are reserved.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,7 +26,7 @@ pub(crate) struct Allocations {
     ordinals: Taken<(String, u32)>,
 }
 
-/// How many machines have a value. Each value belongs to one machine, unless somebody copied objects by hand.
+/// How many machines have a value. Each value belongs to one machine, unless objects were copied by hand.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken<T>(BTreeMap<T, usize>);
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// However machines come, go and come back after restarts, no two have the same value, and each keeps its
+        /// However machines come, go and return after restarts, no two have the same value, and each keeps its
         /// values.
         #[test]
         fn nothing_is_given_twice_and_what_is_given_stays(

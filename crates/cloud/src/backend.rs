@@ -66,7 +66,7 @@ pub(crate) fn backend(balancer: &Resource, machine: &Resource, from: &StageName)
     }
 }
 
-/// Why a machine gets no connections. What is about the machine itself comes first.
+/// Why a machine gets no connections. What concerns the machine itself comes first.
 fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> Option<OutOfService> {
     let because = |reason| Some(OutOfService { reason, message: String::new() });
     if machine.deleting.is_some() || balancer.deleting.is_some() {

@@ -1,4 +1,4 @@
-//! The two clocks. Wall time is a [`Timestamp`] and cloud time is a [`SimTime`], so nobody takes one for the other, and
+//! The two clocks. Wall time is a [`Timestamp`] and cloud time is a [`SimTime`], so the compiler keeps them apart, and
 //! only a [`CloudClock`] converts between them.
 
 use std::sync::Arc;

@@ -446,7 +446,7 @@ impl Cloud {
         }
     }
 
-    /// Releases reservations and places in a line for room, for resources that will not come back.
+    /// Releases reservations and places in a line for room, for resources that will not return.
     fn give_up_room(&self, is_gone: impl Fn(&ResourceId) -> bool) {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
             engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
@@ -454,7 +454,7 @@ impl Cloud {
         self.delete_gone(gone);
     }
 
-    /// Deletes resources that no longer have an object. Nobody would repeat a refused deletion, so faults and rates do
+    /// Deletes resources that no longer have an object. No caller would repeat a refused deletion, so faults and rates do
     /// not apply to it.
     fn delete_gone(&self, ids: impl IntoIterator<Item = ResourceId>) {
         for id in ids {
@@ -651,7 +651,7 @@ impl Cloud {
         self.delete_machine_as(self.caller_about(id).as_str(), id)
     }
 
-    /// Deletes a machine that has no object any more. Nobody would repeat a refused deletion, so faults and rates do not
+    /// Deletes a machine that has no object any more. No caller would repeat a refused deletion, so faults and rates do not
     /// apply to it.
     ///
     /// # Errors
@@ -837,7 +837,7 @@ impl Cloud {
     }
 
     fn tell(&self, changed: Changed) {
-        // Nobody listens while controllers start. They read everything then.
+        // There is no listener while controllers start. They read everything then.
         let _ = self.inner.changes.send(changed);
     }
 
@@ -907,7 +907,7 @@ impl Cloud {
             took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
             let ResourceId { account, group, .. } = entry.record.resource();
             match &entry.record {
-                // Whoever waits because of the fault may go on at once. A fault is about its own namespace.
+                // Whoever waits because of the fault may continue at once. A fault affects its own namespace only.
                 Record::Operation { operation, .. }
                     if operation.request.target().kind == ResourceKind::Fault =>
                 {
@@ -947,7 +947,7 @@ impl Cloud {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
                 // Resources of a deleted cluster may take longer to go, and a load balancer may wait for room before
-                // its cluster exists. Nobody else reports their changes.
+                // its cluster exists. Their changes are reported here only.
                 None => self.tell_of(&id, batch),
             }
         }

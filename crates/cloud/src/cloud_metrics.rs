@@ -1,4 +1,4 @@
-//! The metrics of each SimulatedCloud: its limits and its clock. They are read from the engine when somebody asks for them, so
+//! The metrics of each SimulatedCloud: its limits and its clock. They are read from the engine when they are asked for, so
 //! those of a cloud that is gone are gone, too.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::driver::Driver;
 /// How many entries of stocks have values of their own. Those beyond, in the order of their clouds, zones and types, are
 /// counted together.
 const STOCKS_MAX: usize = 2000;
-/// The zone or the instance type of an entry that is about all of them.
+/// The zone or the instance type of an entry that covers all of them.
 const ALL: &str = "*";
 
 /// Reads the metrics of SimulatedClouds.

@@ -1,4 +1,4 @@
-//! What faults do to the connections of a load balancer: new ones reach nobody or a stranger, and open ones break off.
+//! What faults do to the connections of a load balancer: new ones reach no API server or a foreign one, and open ones break off.
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
@@ -39,7 +39,7 @@ pub(crate) enum Backend {
     ApiServer(Arc<ApiServerTls>),
 }
 
-/// The wanted troubles. One that stays is known for as long as before.
+/// The wanted troubles. One that stays keeps the time since which it is known.
 pub(crate) fn known(
     wanted: BTreeMap<String, LoadBalancerTrouble>,
     before: &LoadBalancerTroubles,

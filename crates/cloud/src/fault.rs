@@ -112,7 +112,7 @@ pub struct FaultHistory {
 }
 
 impl Cloud {
-    /// Sets a fault. A fault that exists keeps what it has done. A new one goes on with its history, or begins now.
+    /// Sets a fault. A fault that exists keeps what it has done. A new one continues with its history, or begins now.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -125,7 +125,7 @@ impl Cloud {
         self.put(id, fault, history, false)
     }
 
-    /// As [`Cloud::put_fault`], for a fault that decides nothing new: it goes on with what it has hit.
+    /// As [`Cloud::put_fault`], for a fault that decides nothing new: it keeps its effect on what it has hit.
     ///
     /// # Errors
     /// When the cloud refuses.
@@ -180,7 +180,7 @@ impl Cloud {
         self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused })
     }
 
-    /// Deletes a fault: it hits nothing any more, and operations that it delays go on.
+    /// Deletes a fault: it hits nothing any more, and operations that it delays continue.
     ///
     /// # Errors
     /// When the cloud refuses.

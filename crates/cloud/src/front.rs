@@ -126,7 +126,7 @@ impl Front {
                 return false;
             }
             let trouble = |(fault, spec): (String, ApiServerTrouble)| {
-                // One that stays goes on counting its requests.
+                // One that stays keeps counting its requests.
                 let known = state.troubles.get(&fault).filter(|known| known.spec == spec).cloned();
                 (fault, known.unwrap_or_else(|| Arc::new(Trouble::new(spec, store))))
             };

@@ -160,7 +160,7 @@ async fn append(file: &Arc<File>, lines: Vec<Line>) -> io::Result<u64> {
     on_disk(write).await
 }
 
-/// Does what may wait for a disk where nobody else waits for it.
+/// Does what may wait for a disk where nothing else waits for it.
 async fn on_disk<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
 }

@@ -1,8 +1,8 @@
 //! Keeps the objects of clusters over a restart, as records in a partition of the state file per cluster.
 //!
 //! All objects of a cluster are kept, also those of the projection, because clients change these too: a Node keeps the
-//! labels that it was given. Everything that follows from management objects is derived again when the cluster comes
-//! back. Missing objects of the projection are created. Changes of a machine since then are applied to its Node and its
+//! labels that it was given. Everything that follows from management objects is derived again when the cluster
+//! returns. Missing objects of the projection are created. Changes of a machine since then are applied to its Node and its
 //! pods. Objects of machines that no longer exist are removed. An object of the projection that a client deleted leaves
 //! a mark, so that it is not created again, unless something in a real cluster restores it; objects of machines leave none.
 //!

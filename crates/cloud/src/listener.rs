@@ -127,7 +127,7 @@ impl Connection {
     }
 }
 
-/// Ends a connection. Bytes that nobody read would turn its end into a reset, so they are read, for a bounded time.
+/// Ends a connection. Unread bytes would turn its end into a reset, so they are read, for a bounded time.
 async fn end(mut stream: TcpStream) {
     let read_all = async {
         stream.shutdown().await?;

@@ -75,7 +75,7 @@ pub struct UpdateObservation {
 }
 
 impl MachineObservation {
-    /// Whether its instance is gone and does not come back.
+    /// Whether its instance is gone for good.
     #[must_use]
     pub fn has_vanished(&self) -> bool {
         self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)

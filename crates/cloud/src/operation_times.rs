@@ -24,7 +24,7 @@ pub(crate) struct OperationTimes {
 }
 
 /// How many delayed creations are remembered: 200 KB, and as many as clusters that a manager is made for. Of more, the
-/// oldest one counts as if it had not been delayed. Somebody may have given it up.
+/// oldest one counts as if it had not been delayed. Its caller may have given it up.
 const DELAYED_MAX: usize = 1000;
 
 impl OperationTimes {
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(all(&engine), [balancer(Verb::CreateLoadBalancer, 6)]);
         ask(&mut engine, 9, Request::Delete(cluster().load_balancer()));
         engine.poll(at(9));
-        // Of one that is gone, nobody can tell any more whether it was new.
+        // Of one that is gone, it is not known any more whether it was new.
         assert_eq!(all(&engine), [balancer(Verb::DeleteLoadBalancer, 0)]);
     }
 

@@ -124,7 +124,7 @@ pub struct MachineSpec {
     pub reached: BTreeMap<Stage, Timestamp>,
     /// Whether it was deregistered from the load balancer before a restart, because it is to be deleted.
     pub is_deregistered: bool,
-    /// Whether its etcd member was removed before a restart. Then it does not come back by itself.
+    /// Whether its etcd member was removed before a restart. Then it does not return by itself.
     pub etcd_member_removed: bool,
     /// The tag of the etcd image. None for the default of the version.
     pub etcd_image_tag: Option<String>,
@@ -152,7 +152,7 @@ pub struct Allocation {
     pub ordinal: Option<u32>,
 }
 
-/// A cluster that was published before a restart, or by somebody else.
+/// A cluster that was published before a restart, or by another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerCluster {
     /// The name of the cluster.
@@ -163,7 +163,7 @@ pub struct FormerCluster {
     pub catalog: Option<String>,
 }
 
-/// A machine from before a restart that has not come back yet.
+/// A machine from before a restart that has not returned yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerMachine {
     /// The name of the machine and its cluster.

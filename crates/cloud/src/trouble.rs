@@ -56,7 +56,7 @@ impl Trouble {
 
 /// What happens to a request. Waits add up, and of several errors or pasts, the first one by the name of its fault
 /// decides. Draws are keyed by the
-/// cluster, the fault and the number of the request among those that the fault is about.
+/// cluster, the fault and the number of the request among those that the fault selects.
 pub(crate) fn treat(
     troubles: &Troubles,
     request: &RequestInfo,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_is_about_its_verbs_and_resources() {
+    fn a_trouble_selects_its_verbs_and_resources() {
         let always = ApiServerTroubleKind::Error { code: 500, per_million: 1_000_000 };
         let troubles = troubles(&[("f", about(&["list", "watch"], &["nodes"], always))]);
         let fails = |method, path| treated(&troubles, &method, path).error.is_some();

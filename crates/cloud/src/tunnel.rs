@@ -78,7 +78,7 @@ impl Target for Pod {
             ));
             return std::future::ready(Err(error)).boxed();
         };
-        // Who forwards a port is authenticated, so nobody takes this place away.
+        // Who forwards a port is authenticated, so this place is not taken away.
         let Some(place) = self.cluster.places.take(1).filter(Grant::pin) else {
             let error = ConnectError(format!(
                 "failed to connect to localhost:{port} inside of pod {}: too many connections are open",

@@ -363,7 +363,7 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
 }
 
 #[tokio::test]
-async fn ports_of_clusters_that_are_not_back_yet_are_given_to_nobody_else() {
+async fn ports_of_clusters_that_are_not_back_yet_are_not_given_to_others() {
     let world = World::start_unprepared(30_080..=30_083);
     // A cluster with a published endpoint gets it before the ports of all clusters are known.
     let at = |port| Some(Endpoint { host: "127.0.0.1".into(), port });

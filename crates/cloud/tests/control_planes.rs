@@ -181,7 +181,7 @@ async fn machines_take_connections_in_turn_while_one_has_a_certificate_of_its_ow
 }
 
 #[tokio::test]
-async fn connections_to_a_load_balancer_without_its_backends_reach_nobody_or_a_stranger() {
+async fn connections_to_a_load_balancer_without_its_backends_reach_no_api_server_or_a_foreign_one() {
     let world = World::start(30_950..=30_959);
     let (cluster, endpoint) = world.cluster("diverted", &ECDSA);
     let cloud = &world.cloud;
@@ -232,7 +232,7 @@ async fn open_connections_break_off_and_new_ones_work() {
     let began = Instant::now();
     let mut again = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(again.get("/version").await.unwrap().0, 200);
-    // A tunnel, on which nobody says anything, breaks too, long before the handshake in it takes too long.
+    // A tunnel, on which nothing is sent, breaks too, long before the handshake in it takes too long.
     let mut tunnel = forward(again, "etcd-cp", 2379).await.stream;
     let end = tokio::time::timeout(Duration::from_secs(5), tunnel.read(&mut [0])).await;
     assert!(matches!(end, Ok(Ok(0) | Err(_))), "{end:?}");
@@ -310,7 +310,7 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
     world.stop().await;
 }
 
-/// As after a restart of the manager: the machine comes back with its stages, and the Fault with its status.
+/// As after a restart of the manager: the machine returns with its stages, and the Fault with its status.
 #[tokio::test]
 async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart() {
     let first = World::start(30_990..=30_999);

@@ -51,7 +51,7 @@ fn ready(node: &Value) -> (String, Vec<String>) {
 
 /// Otherwise whoever may change Faults in one namespace could keep the reconcilers of all others busy.
 #[tokio::test]
-async fn a_change_of_a_fault_wakes_nobody_in_other_namespaces() {
+async fn a_change_of_a_fault_wakes_nothing_in_other_namespaces() {
     let world = World::start(30_900..=30_909);
     let mut changes = world.cloud.changes();
     put(&world.cloud, "f", "one", &Symptom::Frozen);
@@ -234,7 +234,7 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     next.stop().await;
 }
 
-/// Nobody else gets its port: neither a new cluster, nor one that was published with it, here and after a restart.
+/// No other cluster gets its port: neither a new cluster, nor one that was published with it, here and after a restart.
 #[tokio::test]
 async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let world = World::start(31_040..=31_049);
@@ -356,7 +356,7 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     let mut during = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(during.names("/api/v1/nodes").await, ["one"]);
     assert_eq!(during.get("/api/v1/nodes/two").await.unwrap().0.as_u16(), 404);
-    assert_eq!(during.names(LEASES).await, ["one", "two"], "the fault is about nodes only");
+    assert_eq!(during.names(LEASES).await, ["one", "two"], "the fault affects nodes only");
     cloud.delete_fault(&id("f")).unwrap();
     assert!(during.get("/api/v1/nodes").await.is_err(), "open connections ended");
     let mut after = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
@@ -365,7 +365,7 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
 }
 
 #[tokio::test]
-async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_belongs_to_nobody() {
+async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_has_no_owner() {
     let world = World::start(31_000..=31_009);
     let authorities = &ECDSA;
     let (cluster, endpoint) = world.cluster("twice", authorities);

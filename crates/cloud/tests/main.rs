@@ -1,6 +1,6 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue says where")]
 
 mod clusters;
 mod control_planes;

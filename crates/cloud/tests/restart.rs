@@ -217,7 +217,7 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
             _ => {}
         }
     }
-    // The object of `gone` is missing and `deleted` is deleted before the cluster comes back.
+    // The object of `gone` is missing and `deleted` is deleted before the cluster returns.
     let names = ["cp", "worker", "changed", "deleted"].map(|name| ("default".to_owned(), name.to_owned()));
     again.cloud.retain_machines(names.into());
     let deleted = MachineId { cluster: spec.id.clone(), name: "deleted".into() };
@@ -281,8 +281,8 @@ async fn clocks_are_right_after_a_restart_without_the_fault_that_skewed_them() {
 }
 
 #[tokio::test]
-async fn cluster_that_was_deleted_or_made_again_begins_anew() {
-    let directory = Directory::new("anew");
+async fn cluster_that_was_deleted_or_made_again_begins_afresh() {
+    let directory = Directory::new("afresh");
     let start = || World::start_kept(30_530..=30_539, directory.as_ref());
     let specs = ["moved", "again", "deleted", "stays"].map(cluster);
     let world = start();

@@ -56,7 +56,7 @@ async fn etcd_members_are_listed_led_and_removed_through_tunnels() {
 }
 
 #[tokio::test]
-async fn etcd_lets_nobody_in_without_a_certificate_of_its_own_authority() {
+async fn etcd_refuses_clients_without_a_certificate_of_its_own_authority() {
     let world = World::start(30_110..=30_119);
     let (id, endpoint) = world.cluster("etcd", &ECDSA);
     support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();

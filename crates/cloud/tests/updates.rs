@@ -95,7 +95,7 @@ async fn an_update_that_fails_takes_its_time_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_goes_on_where_it_was() {
+async fn a_restart_in_the_middle_continues_where_it_was() {
     let first = on_tokio_time(30_620..=30_629, Duration::ZERO);
     let mut spec = machine(&cluster("moved").id, "w", Role::Worker);
     first.ensure_cluster(cluster("moved")).unwrap();

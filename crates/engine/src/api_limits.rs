@@ -22,7 +22,7 @@ impl ApiLimits {
     }
 }
 
-/// The longest time after which a refused caller is told to come back.
+/// The longest time after which a refused caller is told to retry.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The calls of a catalog so far: the generic cell rate algorithm (ITU-T I.371), which keeps one number instead of a
@@ -31,13 +31,13 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 pub struct Calls {
     /// When the calls so far would be over at the average rate, in microseconds since the Unix epoch.
     busy_until: u64,
-    /// The last time at which a refused caller was told to come back, in microseconds since the Unix epoch.
+    /// The last time at which a refused caller was told to retry, in microseconds since the Unix epoch.
     last_slot: u64,
 }
 
 impl Calls {
-    /// Counts a call, or refuses it and returns when to come back. Each refused caller is told another time, so that
-    /// those who were refused together do not come back together.
+    /// Counts a call, or refuses it and returns when to retry. Each refused caller is told another time, so that
+    /// those who were refused together do not retry together.
     pub(crate) fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
         let now = at.as_millis().saturating_mul(1000);
         let (interval, tolerance) = (rate.interval(), rate.tolerance());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_callers_come_back_one_after_the_other_and_each_is_served() {
+    fn refused_callers_retry_one_after_the_other_and_each_is_served() {
         let rate = CallRate { per_second: 10, burst: 1 };
         let mut calls = Calls::default();
         assert_eq!(calls.take(rate, at(0)), Ok(()));
@@ -102,9 +102,9 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody waits longer than the longest time that a caller is told, wherever the wall clock was before.
+        /// No caller waits longer than the longest time that a caller is told, wherever the wall clock was before.
         #[test]
-        fn a_clock_that_is_set_back_keeps_nobody_waiting(
+        fn a_clock_that_is_set_back_keeps_no_caller_waiting(
             per_second in 1_u32..1000,
             burst in 1_u32..50,
             calls_before in 1_usize..300,
@@ -124,7 +124,7 @@ mod tests {
         }
 
         /// Whatever the callers do, no more calls pass in any span of time than the rate and the burst allow, and a
-        /// caller that waits as long as it was told, with nobody else calling, is served.
+        /// caller that waits as long as it was told, without other calls, is served.
         #[test]
         fn no_more_calls_pass_than_the_rate_allows(
             per_second in 1_u32..1000,

@@ -62,8 +62,8 @@ pub struct Limits {
     pub processors: Option<u32>,
     /// Load balancers.
     pub load_balancers: Option<u32>,
-    /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that is
-    /// about it.
+    /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that
+    /// covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stock: Vec<Stock>,
 }

@@ -77,7 +77,7 @@ impl Default for Rate {
     }
 }
 
-/// What is wanted of the clock of a catalog. It is about instances: load balancers take no time.
+/// What is wanted of the clock of a catalog. It concerns instances: load balancers take no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSetting {

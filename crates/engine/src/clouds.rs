@@ -139,7 +139,7 @@ impl Clouds {
         changed
     }
 
-    /// Counts a call, or returns when to come back.
+    /// Counts a call, or returns when to retry.
     pub(crate) fn take_call(&mut self, id: &ResourceId, rate: CallRate, at: SimTime) -> Result<(), Duration> {
         self.change(id, |cloud| cloud.calls.get_or_insert_default().take(rate, at))
     }

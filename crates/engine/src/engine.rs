@@ -85,7 +85,7 @@ impl Engine {
     /// Carries out an operation and returns the answer. A repeated operation returns [`Outcome::AlreadyDone`].
     ///
     /// Events that are due by the time of the operation happen first, so that the answer does not depend on when
-    /// somebody polled. An operation with an earlier time than the one before it is treated as if it came now.
+    /// the engine was polled. An operation with an earlier time than the one before it is treated as if it came now.
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
@@ -606,7 +606,7 @@ impl Engine {
 
     fn delete(&mut self, now: SimTime, id: &ResourceId, events: &mut Vec<Event>) -> Outcome {
         if self.clouds.is_put(id) {
-            // Afterwards nobody could ask for their deletion.
+            // Afterwards no caller could ask for their deletion.
             let leaked: Vec<_> = self.leaked(id).cloned().collect();
             events.extend(self.delete_leaked(now, &leaked));
             self.forget_clock(now, id);
@@ -641,7 +641,7 @@ impl Engine {
         Outcome::Accepted
     }
 
-    /// Begins the deletion of a resource that exists, or goes on with one that an earlier process began.
+    /// Begins the deletion of a resource that exists, or continues one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
         let Self { resources, clouds, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
@@ -711,7 +711,7 @@ impl Engine {
     }
 }
 
-/// The operation of a request and the resource that it is about. None if no faults apply to the request, or if it
+/// The operation of a request and the resource that it concerns. None if no faults apply to the request, or if it
 /// neither changes something nor reads something that exists: callers repeat their requests, and a repetition that does
 /// nothing must not use up the budget of a fault.
 fn subject<'a>(

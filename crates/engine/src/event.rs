@@ -86,7 +86,7 @@ pub enum EventKind {
         /// Whether it leaked in an earlier process. Then it is no resource, and its generation is 0.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_adopted: bool,
-        /// Whether another instance has its name now: a repeated creation made a second one. That one begins anew, and no
+        /// Whether another instance has its name now: a repeated creation made a second one. That one begins afresh, and no
         /// event says that the first one is gone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_replaced: bool,

@@ -31,7 +31,7 @@ use crate::spec::ResourceSpec;
 /// A rule that makes operations of its account fail or wait, or afflicts its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The operations or resources that the fault is about.
+    /// The operations or resources that the fault selects.
     pub matches: Matches,
     /// What happens to them.
     pub effect: Effect,
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// What a fault is about. An operation or a resource has to fit every field. An empty field fits all.
+/// What a fault selects. An operation or a resource has to fit every field. An empty field fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matches {
     /// The operations. If empty, all that change something. Not for resources.
@@ -94,11 +94,11 @@ pub enum Effect {
         /// When the caller should ask again.
         retry_after: Duration,
     },
-    /// An operation takes longer. A caller that asks before the delay is over is told to come back.
+    /// An operation takes longer. A caller that asks before the delay is over is told to retry.
     Delay(Latency),
     /// Reads do not show what an operation has changed for this long, in the engine's time.
     Lag(Latency),
-    /// The cloud says that an instance or a load balancer is deleted, and it still exists, see [`crate::Leaked`]. It is about
+    /// The cloud says that an instance or a load balancer is deleted, and it still exists, see [`crate::Leaked`]. It affects
     /// deletions of instances, unless it names operations.
     Leak,
     /// No answer comes to a creation that is carried out, and a repetition makes another instance. The first one leaks.

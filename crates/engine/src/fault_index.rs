@@ -40,7 +40,7 @@ enum Field {
     InstanceType,
     Zone,
     Region,
-    /// No field: the fault is about every subject.
+    /// No field: the fault selects every subject.
     None,
 }
 

@@ -1,6 +1,6 @@
 //! What callers do that shows a mistake of theirs, or that they have to be ready for.
 //!
-//! Only the callers of catalogs that were put are counted: the catalog without a name is nobody's, and accounts come and go
+//! Only the callers of catalogs that were put are counted: the catalog without a name has no owner, and accounts come and go
 //! without end.
 
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The resource that the record is about.
+    /// The resource that the record concerns.
     #[must_use]
     pub fn resource(&self) -> &ResourceId {
         match self {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_of_a_group_misses_nothing_as_long_as_the_journal_has_what_is_of_the_group() {
+    fn reader_of_a_group_misses_nothing_while_the_journal_has_what_is_of_the_group() {
         let group = GroupId { account: "default".into(), name: "quiet".into() };
         let mut journal = Journal::starting_at(1);
         journal.push(record("quiet", 0));

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its name. The
-//! same goes for a load balancer, whose endpoint stays its own. Without a catalog of its account, nobody can ask for its deletion. So it goes with the fault that made it leak.
+//! same goes for a load balancer, whose endpoint stays its own. Without a catalog of its account, no object can ask for its deletion. So it goes with the fault that made it leak.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Event, EventKind};
 use crate::usage::Footprint;
 
-/// An instance or a load balancer that exists and belongs to nobody: the cloud said that it is deleted, or nobody knows that
+/// An instance or a load balancer that exists and has no owner: the cloud said that it is deleted, or it is not known that
 /// it was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaked {
@@ -41,7 +41,7 @@ pub struct Leaked {
 
 impl Leaked {
     /// How many leaked instances a catalog has at most, and how many leaked load balancers. Then no more leak: what leaks has
-    /// to be remembered over a restart, and each list of a status is as long as this.
+    /// to be remembered over a restart, and each list of a status has that length.
     pub const MAX: usize = 100;
 
     /// The catalog of its account that it is made from.

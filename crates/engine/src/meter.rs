@@ -85,7 +85,7 @@ impl Gauge {
         Spent { total: whole(self.spent(time) / HOUR), per_hour: whole(self.rate) }
     }
 
-    /// Goes on from what an earlier process had spent by `then`.
+    /// Continues from what an earlier process had spent by `then`.
     fn go_on(&mut self, before: Spent, then: CloudTime, now: CloudTime) {
         let rate = u128::from(before.per_hour);
         let sum = Sum { spent: u128::from(before.total).saturating_mul(HOUR), until: then };
@@ -158,7 +158,7 @@ impl Meter {
         }
     }
 
-    /// Adds up until a time, and goes on at other prices.
+    /// Adds up until a time, and continues at other prices.
     pub(crate) fn reprice(&mut self, time: CloudTime, price: impl Fn(&Product) -> u64) {
         self.all.add_up(time);
         self.all.rate = 0;

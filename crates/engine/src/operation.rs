@@ -27,7 +27,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The caller that deletes what nobody owns any more. It does not repeat a refused call, so neither faults nor rates
+    /// The caller that deletes what has no owner any more. It does not repeat a refused call, so neither faults nor rates
     /// keep it from being carried out.
     pub const SWEEPER: &str = "sweep";
 
@@ -132,7 +132,7 @@ pub enum Request {
         /// What the fault made leak in an earlier process, for a fault that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
-        /// Whether it decides nothing new. It goes on with what it has hit, and ends when its time is over.
+        /// Whether it decides nothing new. It keeps its effect on what it has hit, and ends when its time is over.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
     },

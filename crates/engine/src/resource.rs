@@ -427,7 +427,7 @@ impl Resource {
         over.map(|(fault, _)| fault).collect()
     }
 
-    /// Begins the deletion, which ends everything else, or goes on with one that an earlier process began.
+    /// Begins the deletion, which ends everything else, or continues one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, setting: Setting<'_>) {
         let mut draws = setting.seed.draws(self.spec.drawn_by(), Decision::Deletion, 0);
         let duration = setting.of_deletion(&self.spec).draw(&mut draws);
@@ -503,7 +503,7 @@ impl Resource {
         self.notices.values_mut().for_each(|Due { due, ends }| change(due, ends));
     }
 
-    /// Goes on without a time of the cloud: its ends equal their deadlines.
+    /// Continues without a time of the cloud: its ends equal their deadlines.
     pub(crate) fn forget_own_time(&mut self) {
         self.progress.iter_mut().for_each(|progress| progress.time = None);
         self.notices.values_mut().for_each(|notice| notice.ends = None);

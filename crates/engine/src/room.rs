@@ -5,7 +5,7 @@
 //! it, as in any cloud. A resource that was told and is refused again gets back its old place, in the line for the room
 //! that is missing now.
 //!
-//! Resources take up different amounts of the processors of a catalog. There, room is kept: nobody passes a resource that
+//! Resources take up different amounts of the processors of a catalog. There, room is kept: nothing overtakes a resource that
 //! was refused earlier and still waits for processors. Otherwise small ones could keep a large one waiting forever. Only a
 //! resource that takes up more than the whole quota is passed.
 
@@ -157,7 +157,7 @@ impl Lines {
 
     /// How much of a room is kept from a resource, because others wait for it that were refused earlier: all of it
     /// while one of them still has to be told, and otherwise what those take up that were told. A resource that takes up
-    /// more than the whole room keeps it from nobody.
+    /// more than the whole room keeps it from no other.
     pub(crate) fn kept_from(&self, id: &ResourceId, room: &Room, limit: u32) -> u64 {
         let Some(line) = self.lines.get(room) else { return 0 };
         let place = self.places.get(id);

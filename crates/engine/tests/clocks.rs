@@ -228,7 +228,7 @@ fn rates_pauses_and_leaps_move_the_deadlines_at_once() {
 }
 
 #[test]
-fn what_takes_no_time_waits_in_a_paused_cloud_and_goes_on_without_it() {
+fn what_takes_no_time_waits_in_a_paused_cloud_and_continues_without_it() {
     let mut engine = engine();
     ask(&mut engine, at(0), put("north", paused(), None)).unwrap();
     let spec = ResourceSpec { catalog: "north".into(), ..machine("m", &Latency::ZERO) };

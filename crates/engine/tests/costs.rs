@@ -129,7 +129,7 @@ fn a_leaked_instance_costs_until_it_is_deleted() {
 
 /// As after a restart of the manager, which took an hour.
 #[test]
-fn the_total_goes_on_where_an_earlier_process_left_it() {
+fn the_total_continues_where_an_earlier_process_left_it() {
     let mut engine = engine();
     ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
     ask(&mut engine, at(0), create("a", "one", "s", Market::OnDemand)).unwrap();
@@ -247,7 +247,7 @@ fn pass(engine: &mut Engine, model: &mut Model, time: &mut u64, now: SimTime) {
 
 proptest! {
     /// The cost is the integral of the prices over the time of the cloud, whatever is created, deleted, leaked and changed,
-    /// and however often somebody reads it. A replay adds up the same.
+    /// and however often it is read. A replay adds up the same.
     #[test]
     fn the_cost_is_the_integral_of_the_prices(steps in prop::collection::vec((0..3_000_u64, step()), 1..60)) {
         let mut engine = engine();

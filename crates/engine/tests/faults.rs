@@ -324,7 +324,7 @@ fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
 
 /// As after a restart of the manager: what a fault has done is in the status of its object.
 #[test]
-fn a_fault_goes_on_where_an_earlier_process_left_it() {
+fn a_fault_continues_where_an_earlier_process_left_it() {
     let budget =
         Budget { skip: 2, count: Some(3), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
     let fault_of = Fault { budget, ..failing(Matches::default()) };
@@ -452,7 +452,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     })
 }
 
-/// Later than the end of every fault; a schedule goes on, so not much later.
+/// Later than the end of every fault; a schedule has no end, so not much later.
 const END: SimTime = SimTime::from_millis(200_000);
 
 pub(crate) fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {

@@ -1,4 +1,4 @@
-//! Work does not grow faster than what it is about: what has nothing to do with an operation costs it nothing, and an operation
+//! Work does not grow faster than what it concerns: what has nothing to do with an operation costs it nothing, and an operation
 //! about many resources costs about the same for each. What counts is the steps of the engine, not time.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn cloud(machines: usize) -> Engine {
     engine
 }
 
-/// A cloud whose machines run in another namespace than the one cluster that a test is about.
+/// A cloud whose machines run in another namespace than the one cluster that a test looks at.
 fn neighbour(machines: usize) -> Engine {
     let mut engine = new();
     fill(&mut engine, "another", machines);
@@ -359,7 +359,7 @@ fn the_work_about_one_machine_after_another_grows_with_their_number() {
 /// The order is that of a restart: faults, reservations, adoptions, and each caller repeats what it asked for.
 #[test]
 fn the_work_of_a_restart_grows_with_the_number_of_machines() {
-    for is_about_all in [true, false] {
+    for affects_all in [true, false] {
         assert_linear(|machines| {
             let before = cloud(machines);
             let mut engine = new();
@@ -368,11 +368,11 @@ fn the_work_of_a_restart_grows_with_the_number_of_machines() {
             let notices = listed.iter().map(|id| NoticeEnd { id: id.clone(), ends: at(3620).into() });
             let back = Request::PutFault {
                 id: crate::faults::fault("f"),
-                fault: Box::new(if is_about_all { always() } else { selecting(by_cluster()) }),
+                fault: Box::new(if affects_all { always() } else { selecting(by_cluster()) }),
                 record,
                 notices: notices.collect(),
                 afflicted: listed,
-                is_cut: is_about_all,
+                is_cut: affects_all,
                 skipped: Vec::new(),
                 leaked: Vec::new(),
                 paused: false,

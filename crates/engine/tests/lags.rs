@@ -89,7 +89,7 @@ fn reads_do_not_show_a_change_until_the_lag_is_over() {
 }
 
 #[test]
-fn a_lag_is_about_the_operations_that_its_fault_names() {
+fn a_lag_affects_the_operations_that_its_fault_names() {
     let mut engine = lag(lagging(4, &[Verb::UpdateInstance, Verb::DescribeInstance]));
     ask(&mut engine, at(1), create("m")).unwrap();
     assert_eq!(read(&mut engine, 1, &id("m")), Ok(Outcome::Accepted));

@@ -87,7 +87,7 @@ fn a_notice_is_called_off_with_its_fault() {
     ask(&mut engine, at(129), Request::Delete(fault("f"))).unwrap();
     engine.poll(at(999));
     assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (None, None));
-    // Another one begins anew.
+    // Another one begins afresh.
     ask(&mut engine, at(1000), put("f", reclaim())).unwrap();
     assert_eq!(engine.next_deadline(), Some(at(1120)));
 }
@@ -107,7 +107,7 @@ fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
     assert_eq!(wrong(&engine, "m"), Some(Symptom::Vanished));
 }
 
-/// Machines go down for a minute, and come back changed.
+/// Machines go down for a minute, and return changed.
 fn reboot() -> Fault {
     let notice = Some(Box::new(Notice { lasts: Duration::from_secs(60), then: showing(Symptom::NotReady) }));
     let down = Affliction { is_down: true, after: Some("node".into()), notice, ..showing(Symptom::Frozen) };

@@ -1,4 +1,4 @@
-//! Faults that are paused: they go on with what they have hit, and decide nothing new.
+//! Faults that are paused: they keep their effect on what they have hit, and decide nothing new.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

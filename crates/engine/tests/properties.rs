@@ -370,7 +370,7 @@ proptest! {
     }
 
     #[test]
-    fn restart_of_what_never_failed_goes_on_with_its_generations(names in prop::collection::btree_set("[a-z]{1,3}", 1..6), stop in 0u64..30_000) {
+    fn restart_of_what_never_failed_continues_its_generations(names in prop::collection::btree_set("[a-z]{1,3}", 1..6), stop in 0u64..30_000) {
         let jittered = Latency::Jittered { base: Duration::from_secs(5), fraction: 0.5 };
         let mut before = engine();
         for name in &names {
@@ -682,7 +682,7 @@ proptest! {
     /// Clients ask again only when they are told that there is room. No client waits while there is room for its
     /// machine.
     #[test]
-    fn nobody_waits_while_there_is_room(
+    fn no_one_waits_while_there_is_room(
         script in script(), deaf in prop::collection::btree_set("[a-z]{1,3}", 0..2),
     ) {
         let mut engine = small_cloud();

@@ -379,8 +379,8 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
     engine.resources().map(standing).collect()
 }
 
-/// A resource has an affliction if and only if its fault lists it. What is final outlives its fault. A notice is kept as long as
-/// the affliction: one that comes back begins with a notice of its own.
+/// A resource has an affliction if and only if its fault lists it. What is final outlives its fault. A notice is kept with
+/// the affliction: one that returns begins with a notice of its own.
 fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
     for resource in engine.resources() {
         for (name, affliction) in &resource.afflictions {

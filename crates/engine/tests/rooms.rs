@@ -146,7 +146,7 @@ fn raised_quota_is_told_at_once_and_a_lowered_one_deletes_nothing() {
 }
 
 #[test]
-fn nobody_passes_a_large_instance_that_waits_for_processors() {
+fn nothing_overtakes_a_large_instance_that_waits_for_processors() {
     let mut engine = limited(processors(4));
     for name in ["a", "b"] {
         create(&mut engine, 1, name, "m").unwrap();
@@ -215,7 +215,7 @@ fn what_was_there_before_counts_and_is_never_refused() {
         assert_eq!(ask(&mut engine, at(1), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(engine.taken(&room(Quota::Processors)), 11);
-    // A reserved one comes back, however full the cloud is.
+    // A reserved one returns, however full the cloud is.
     assert_eq!(create(&mut engine, 2, "r", "m"), Ok(Outcome::Accepted));
     assert_eq!(engine.taken(&room(Quota::Processors)), 10);
     for name in ["x", "y"] {
@@ -355,7 +355,7 @@ impl Clients {
                 && before != self.engine.taken(&room(Quota::Processors));
             match answer {
                 Ok(_) if is_new => {
-                    // Nobody who fits was refused earlier and was not told since. The room of those who were told is
+                    // None that fits was refused earlier and was not told since. The room of those who were told is
                     // still free.
                     let own = self.refused.remove(&spec.id).unwrap_or(step);
                     let state = self.engine.state();
@@ -435,7 +435,7 @@ impl Clients {
 }
 
 proptest! {
-    /// Whatever is created, deleted and limited: no limit is exceeded by a creation, nobody is passed in the line for
+    /// Whatever is created, deleted and limited: no limit is exceeded by a creation, none is passed in the line for
     /// processors, and all come up in the end when the limits are lifted. The journal replays to the same.
     #[test]
     fn limits_are_kept_in_order_and_whoever_waits_comes_up_in_the_end(

@@ -116,7 +116,7 @@ fn creating_twice_is_already_done_and_another_shape_is_a_conflict() {
 }
 
 #[test]
-fn labels_owner_and_deletion_may_change_while_stages_go_on() {
+fn labels_owner_and_deletion_may_change_while_stages_pass() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(machine("m", &fixed(5)))).unwrap();
     let changed = ResourceSpec {
@@ -203,7 +203,7 @@ fn retry_of_what_cannot_be_retried_is_refused() {
 
 /// With odds of one in four, and retries until each machine succeeds, one machine in four fails at its first attempt.
 #[test]
-fn odds_are_kept_and_a_retry_draws_anew() {
+fn odds_are_kept_and_a_retry_draws_again() {
     let mut engine = engine();
     for number in 0..1000 {
         let mut spec = machine(&number.to_string(), &Latency::ZERO);
@@ -350,7 +350,7 @@ fn quota_is_of_one_account_and_one_kind() {
 }
 
 #[test]
-fn room_comes_back_when_a_deletion_is_done_whether_or_not_anyone_polled() {
+fn room_is_free_again_when_a_deletion_is_done_whether_or_not_anyone_polled() {
     let mut engine = small_cloud();
     ask(&mut engine, at(0), Request::Create(placed("1", "a", "m.large"))).unwrap();
     ask(&mut engine, at(1), Request::Delete(id("1"))).unwrap();
@@ -579,7 +579,7 @@ fn room_is_kept_for_what_was_there_before_until_it_is_back_or_deleted() {
 }
 
 #[test]
-fn adopted_resource_keeps_what_it_reached_and_goes_on_from_there() {
+fn adopted_resource_keeps_what_it_reached_and_continues_from_there() {
     let mut engine = engine();
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
     let adopt = || Request::Adopt {

@@ -63,7 +63,7 @@ fn operations_are_hit_in_windows_only() {
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 4);
 }
 
-/// Who waits for the end of a delay can go on when the window ends.
+/// Who waits for the end of a delay can continue when the window ends.
 #[test]
 fn a_delay_ends_with_its_window() {
     let mut engine = engine();

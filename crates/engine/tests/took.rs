@@ -82,7 +82,7 @@ fn operations_take_as_long_in_a_fast_cloud_and_deletions_of_load_balancers_no_ti
 }
 
 #[test]
-fn nobody_knows_how_long_took_what_an_earlier_process_accepted() {
+fn it_is_unknown_how_long_took_what_an_earlier_process_accepted() {
     let mut engine = with_clouds();
     ask(&mut engine, at(0), Request::Create(slow())).unwrap();
     engine.poll(at(70));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_are_listed_as_long_as_their_cause_is_there() {
+    fn alarms_are_listed_while_their_cause_is_there() {
         let mut cluster = cluster(&[1, 2]);
         cluster.set_alarms(2, [Alarm::NoSpace, Alarm::Corrupt].into());
         let listed = |cluster: &mut EtcdCluster, request: AlarmRequest| {

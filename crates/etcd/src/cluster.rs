@@ -304,7 +304,7 @@ mod tests {
         cluster.set_running(5, false);
         assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3));
         cluster.set_running(5, true);
-        assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3), "who comes back follows");
+        assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3), "who returns follows");
     }
 
     #[test]

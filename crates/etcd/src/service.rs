@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_and_broken_requests_are_refused_and_the_connection_goes_on() {
+    async fn long_and_broken_requests_are_refused_and_the_connection_stays() {
         let mut client = Client::new(&shared(&[1]), 1).await;
         // Any message with a long string works: unknown fields are skipped.
         let long = crate::message::Member { name: "n".repeat(REQUEST_BYTES_MAX), ..Default::default() };

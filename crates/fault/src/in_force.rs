@@ -1,11 +1,11 @@
-//! Which spec of a Fault is in force, also while it is paused. A paused Fault goes on with what it has hit, ends when its time
+//! Which spec of a Fault is in force, also while it is paused. A paused Fault keeps its effect on what it has hit, ends when its time
 //! is over, and decides nothing new. A change of its spec waits until it is resumed.
 //!
 //! ```text
 //!  not paused ─────────────────────────────────────────────────────────────────────▶ Runs
 //!  paused ─▶ this process carries it out ──────────────────── with that spec ───────▶ Holds
 //!    └─ no ▶ its status says that it began ▶ and with which spec ──────────────────▶ Holds
-//!                 └─ no ─────────────────────────┴─ nobody knows ──────────────────▶ Rests
+//!                 └─ no ─────────────────────────┴─ not known ─────────────────────▶ Rests
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ use nephele_model::FaultId;
 pub(crate) enum Standing {
     /// It does what its spec says.
     Runs,
-    /// It is paused, goes on with what it has hit by this spec, and decides nothing new.
+    /// It is paused, keeps its effect on what it has hit by this spec, and decides nothing new.
     Holds(Arc<FaultSpec>),
-    /// It was paused before it began, or nobody knows what it did: it has no effect.
+    /// It was paused before it began, or it is not known what it did: it has no effect.
     Rests,
 }
 

@@ -28,7 +28,7 @@ pub struct Progress {
 /// The length of the list in the schema.
 const HITS_MAX: usize = 10;
 
-/// The status of a Fault that is not paused. The progress is an error with the Fault's mistake if nobody can carry it out, and none if nobody
+/// The status of a Fault that is not paused. The progress is an error with the Fault's mistake if it cannot be carried out, and none if none
 /// knows the Fault yet.
 #[must_use]
 pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: Timestamp) -> FaultStatus {
@@ -65,7 +65,7 @@ pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: T
     let has_schedule = object.spec.budget.schedule.is_some();
     status.windows = has_schedule.then(|| saturated(windows));
     status.hits = Some(saturated(hits));
-    // After a restart nobody but the status knows earlier hits.
+    // After a restart only the status knows earlier hits.
     let known = std::mem::take(&mut status.last_hits);
     let earlier: Vec<_> =
         known.into_iter().filter(|known| last_hits.iter().all(|hit| hit != known)).collect();

@@ -24,7 +24,7 @@ pub trait Target: Send + Sync + 'static {
     /// The status of a Fault that is not paused: what the target sees, if it has the Fault, or the Fault's mistake. Pure.
     fn status(object: &Fault, seen: Result<Option<&Self::Seen>, String>, now: Timestamp) -> FaultStatus;
 
-    /// Carries a Fault out from now on, or with this spec. One that the target does not know goes on with what its status says.
+    /// Carries a Fault out from now on, or with this spec. One that the target does not know continues with what its status says.
     /// While it is paused, it decides nothing new.
     fn put(&self, object: &Fault, wanted: Self::Wanted, paused: bool, now: Timestamp);
 

@@ -74,7 +74,7 @@ async fn what_a_tenant_does_to_the_fault_is_reverted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_somebody_else_is_left_alone_and_named() {
+async fn a_fault_of_another_owner_is_left_alone_and_named() {
     let stage = Stage::start();
     for name in ["a", "b"] {
         stage.namespace(name, &json!({ "workshop": "true" })).await;
@@ -124,7 +124,7 @@ fn reason(fault: &Fault) -> String {
     }
 }
 
-/// Its Faults are objects of their own, and go on.
+/// Its Faults are objects of their own, and stay.
 #[tokio::test(start_paused = true)]
 async fn a_paused_cluster_fault_makes_and_changes_no_fault() {
     let stage = Stage::start();

@@ -272,7 +272,7 @@ async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<Strin
     let empty = ConfigMap { metadata, ..ConfigMap::default() };
     match config_maps.create(&PostParams::default(), &empty).await {
         Ok(_) => Ok(BTreeMap::new()),
-        // Somebody created the ConfigMap meanwhile, perhaps with a response.
+        // A user created the ConfigMap meanwhile, perhaps with a response.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(read().await?.and_then(|found| found.data).unwrap_or_default())
         }

@@ -205,7 +205,7 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
 }
 
 #[tokio::test]
-async fn an_update_fails_as_long_as_the_config_map_of_its_cluster_says_so_and_then_works() {
+async fn an_update_fails_while_the_config_map_of_its_cluster_says_so_and_then_works() {
     let api = ManagementApi::start();
     let machine = api.create(&objects::worker("demo", "w")).await;
     api.create(&objects::in_memory_machine(&machine)).await;

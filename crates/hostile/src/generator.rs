@@ -150,7 +150,7 @@ const PATCHES: [&str; 4] = [
     APPLY,
 ];
 
-/// Draws requests. Two generators with the same seed and connection draw the same requests, as long as they learn from
+/// Draws requests. Two generators with the same seed and connection draw the same requests if they learn from
 /// the same outcomes.
 pub(crate) struct Generator {
     draws: ChaCha8Rng,

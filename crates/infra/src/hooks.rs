@@ -110,7 +110,7 @@ impl ReconcileError for HookError {
     }
 }
 
-/// No extension is registered: every machine may go on.
+/// No extension is registered: every machine may continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

@@ -126,7 +126,7 @@ fn news(before: &[v1alpha1::LeakedInstance], after: &[v1alpha1::LeakedInstance])
     let new: Vec<_> = after.iter().filter(|leaked| !known.contains(&key(leaked))).collect();
     let named = |leaked: &v1alpha1::LeakedInstance| format!("{} of cluster {}", leaked.name, leaked.cluster);
     let names = listed(new.iter().map(|leaked| named(leaked)));
-    (!new.is_empty()).then(|| format!("Instances exist and belong to nobody: {names}"))
+    (!new.is_empty()).then(|| format!("Instances exist and have no owner: {names}"))
 }
 
 /// The first names of a list, and how many there are more. Pure.
@@ -177,7 +177,7 @@ mod tests {
         let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect(), "north");
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
-        let told = "Instances exist and belong to nobody: b of cluster demo";
+        let told = "Instances exist and have no owner: b of cluster demo";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
         let again = to_api(vec![leaked("b", 2)], "north");
         assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");

@@ -82,7 +82,7 @@ fn published(object: &InMemoryCluster) -> Option<FormerCluster> {
     }
     let endpoint = object.spec.control_plane_endpoint.as_ref()?;
     // A user may have chosen the endpoint of a cluster whose creation has not begun. The load balancer of an externally
-    // managed cluster was created by somebody else.
+    // managed cluster was created by another manager.
     let exists = object.first_created().is_some() || is_externally_managed(&object.metadata);
     let catalog = exists.then(|| cloud_name(object).to_owned());
     Some(FormerCluster { id: cluster_of(&object.metadata)?, port: port(endpoint.port)?, catalog })

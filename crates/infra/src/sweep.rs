@@ -1,14 +1,14 @@
 //! Deletes simulated clusters and machines whose objects no longer exist.
 //!
 //! Normally our finalizer keeps an object until its simulated cluster or machine is gone. That does not work when
-//! somebody removed the finalizer: by force, or with `clusterctl move`, which removes it once the object is on another
+//! the finalizer was removed: by force, or with `clusterctl move`, which removes it once the object is on another
 //! management cluster (`deleteSourceObject` in `cmd/clusterctl/client/cluster/mover.go` of cluster-api). The manager of
 //! that management cluster then creates the same cluster on the same port. Externally managed objects never have our
 //! finalizer.
 //!
 //! A manager deletes only when it is sure that the object is gone. A manager of one namespace does not delete anything
 //! in other namespaces. A manager with a watch filter lists all objects, labelled or not, before it treats one as gone.
-//! When there is not a single object, somebody may be restoring a backup: then the manager waits before it deletes.
+//! When there is not a single object, a backup may be about to be restored: then the manager waits before it deletes.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

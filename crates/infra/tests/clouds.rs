@@ -250,7 +250,7 @@ fn slow_deletions(duration: &str) -> SimulatedCloud {
 /// The object stays until the deletion is over, also after a restart. An hour has not passed in a test; a restart with
 /// another duration draws it again.
 #[tokio::test(start_paused = true)]
-async fn a_slow_deletion_keeps_its_object_and_goes_on_after_a_restart() {
+async fn a_slow_deletion_keeps_its_object_and_continues_after_a_restart() {
     let world = World::start(17_800);
     world.api.create(&slow_deletions("1h")).await;
     world.cluster("demo").await;
@@ -380,7 +380,7 @@ async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
     assert_eq!((kept(&object), object.spec), (Some(spec), changed));
 
     world.api.patch::<SimulatedCloud>("default", &paused(false)).await;
-    let object = world.api.eventually("default", "to go on", |object| kept(object).is_none()).await;
+    let object = world.api.eventually("default", "to continue", |object| kept(object).is_none()).await;
     let conditions = object.status.unwrap_or_default().conditions;
     assert!(conditions::is_true(&conditions, types::READY), "{conditions:?}");
     for name in ["first", "second", "third"] {

@@ -130,7 +130,7 @@ async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
     world.stop().await;
 }
 
-/// As a restoration of a backup does. The objects are there twice as long as one of them is missing.
+/// As a restoration of a backup does. The objects are there twice while one of them is missing.
 #[tokio::test(start_paused = true)]
 async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
     let mut world = inhabited(19_600).await;

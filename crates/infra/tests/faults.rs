@@ -1,4 +1,4 @@
-//! Faults: what users see of them on machines and clusters, and that everything goes on when they are gone.
+//! Faults: what users see of them on machines and clusters, and that everything continues when they are gone.
 
 use nephele_api::cloud::v1alpha1::{CallerFindings, Fault, FaultStatus, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
@@ -108,9 +108,9 @@ async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
     world.stop().await;
 }
 
-/// Whoever was told to come back in an hour need not wait for it.
+/// Whoever was told to retry in an hour need not wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_machine_goes_on_as_soon_as_its_fault_is_gone_or_over() {
+async fn a_machine_continues_as_soon_as_its_fault_is_gone_or_over() {
     let world = started(51_600).await;
     let effects = [
         json!({ "fail": { "reason": "Throttled", "retryAfter": "1h" } }),
@@ -195,9 +195,9 @@ async fn a_delay_is_told_and_then_over() {
     world.stop().await;
 }
 
-/// Nothing is created past a fault right after a restart, and its budget goes on.
+/// Nothing is created past a fault right after a restart, and its budget continues.
 #[tokio::test(start_paused = true)]
-async fn a_fault_goes_on_over_a_restart() {
+async fn a_fault_outlives_a_restart() {
     let world = started(51_300).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance"] },
@@ -384,7 +384,7 @@ fn ill(world: &World, names: &[&str]) -> Vec<bool> {
 
 /// Before and after a restart, and whatever becomes of its spec meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_paused_fault_goes_on_with_what_it_has_hit_and_hits_nothing_else() {
+async fn a_paused_fault_still_affects_what_it_has_hit_and_hits_nothing_else() {
     let world = started(54_000).await;
     let first = worker(&world, "first").await;
     world.ready(&first).await;
@@ -479,13 +479,13 @@ async fn a_fault_that_was_created_again_has_a_budget_of_its_own() {
         let status = object.status.clone().unwrap_or_default();
         status.hits == Some(1) && status.start_time != before.start_time
     };
-    world.api.eventually::<Fault>("f", "to have begun anew", is_new).await;
+    world.api.eventually::<Fault>("f", "to have begun afresh", is_new).await;
     assert_eq!(ill(&world, &["a", "b", "c"]).into_iter().filter(|ill| *ill).count(), 1);
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
+async fn an_instance_that_vanished_is_reported_and_stays_gone() {
     let world = started(51_800).await;
     let object = worker(&world, "w").await;
     world.ready(&object).await;
@@ -504,7 +504,7 @@ async fn an_instance_that_vanished_is_reported_and_does_not_come_back() {
     world.stop().await;
 }
 
-/// The machine is deleted for its owner. Its instance keeps the quota used, also over a restart, until somebody says that it
+/// The machine is deleted for its owner. Its instance keeps the quota used, also over a restart, until its cloud is told that it
 /// shall go.
 #[tokio::test(start_paused = true)]
 async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() {
@@ -545,7 +545,7 @@ async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() 
     world.stop().await;
 }
 
-/// The notice goes on over a restart, and the instance is gone for good.
+/// The notice outlives a restart, and the instance is gone for good.
 #[tokio::test(start_paused = true)]
 async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay() {
     let world = started(53_400).await;
@@ -639,7 +639,7 @@ async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fau
 
 /// The cloud has no such Fault any more, so its port is free, and the status says that.
 #[tokio::test(start_paused = true)]
-async fn what_leaked_is_gone_when_its_fault_is_not_valid_any_more_and_does_not_come_back() {
+async fn what_leaked_is_gone_for_good_when_its_fault_is_not_valid_any_more() {
     let world = started(53_700).await;
     let first = leaked_port(&world).await;
     let lists = |count: usize| {
@@ -718,7 +718,7 @@ async fn a_machine_that_a_fault_spares_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_that_nobody_can_read_says_so_and_has_no_effect() {
+async fn a_fault_that_cannot_be_read_says_so_and_has_no_effect() {
     let world = started(51_500).await;
     let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });
     begin(&world, "f", &spec).await;
@@ -739,7 +739,7 @@ async fn cloud(world: &World) {
     world.api.create(&cloud).await;
 }
 
-/// One instance serves the machine. The other one belongs to nobody: the cloud lists it, and counts who made it, also after a
+/// One instance serves the machine. The other one has no owner: the cloud lists it, and counts who made it, also after a
 /// restart.
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_lists_and_deletes() {
@@ -769,7 +769,7 @@ async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_
     let seen = world.api.eventually("default", "to list it", counts(2, 1)).await.status.unwrap_or_default();
     let [leaked] = &seen.leaked_instances[..] else { panic!("{seen:?}") };
     assert_eq!((leaked.name.as_str(), leaked.cluster.as_str(), leaked.fault.as_str()), ("w", "demo", "f"));
-    assert_eq!(leaked.addresses, [""; 0], "nobody knows them");
+    assert_eq!(leaked.addresses, [""; 0], "they are not known");
     let story = world.api.story("SimulatedCloud", "default").await;
     assert!(story.iter().any(|[severity, reason, _]| severity == "Warning" && reason == "DoubleCreate"));
 

@@ -87,7 +87,7 @@ async fn clusters_and_machines_of_one_name_in_two_namespaces_are_two_of_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_made_again_under_its_name_begins_anew() {
+async fn a_machine_made_again_under_its_name_begins_afresh() {
     let world = World::start(19_100);
     world.cluster("demo").await;
     world.authorities("demo").await;
@@ -189,11 +189,7 @@ async fn events_tell_the_story_of_a_cluster_and_of_a_machine() {
         ("Normal", "Ready", "The instance is up, and its Node has joined the cluster"),
         ("Normal", "Paused", paused),
         ("Normal", "NotPaused", "It is reconciled again"),
-        (
-            "Warning",
-            "NotReady",
-            "VMProvisioned: The simulated instance was terminated and does not come back",
-        ),
+        ("Warning", "NotReady", "VMProvisioned: The simulated instance was terminated and stays gone"),
     ];
     reads(&world, "InMemoryMachine", "cp", &story).await;
     world.stop().await;

@@ -156,7 +156,7 @@ async fn an_extension_has_a_say_in_the_namespaces_that_its_registration_selects(
 }
 
 #[tokio::test]
-async fn without_an_extension_a_machine_waits_or_goes_on_by_the_failure_policy() {
+async fn without_an_extension_a_machine_waits_or_continues_by_the_failure_policy() {
     let world = start(50_300).await;
     let mut strict = Extension::start(Say::Go, HandlerOptions::new());
     strict.register(&world.api, "strict", Value::Null).await;
@@ -205,7 +205,7 @@ async fn an_extension_that_is_dead_at_the_start_still_has_its_say() {
 
 /// As `clusterctl move` does it: a paused object is left alone, also when it is deleted.
 #[tokio::test]
-async fn nobody_is_asked_about_paused_machines() {
+async fn no_extension_is_asked_about_paused_machines() {
     let world = start(50_500).await;
     let extension = Extension::start(Say::Go, HandlerOptions::new());
     extension.register(&world.api, "ext", Value::Null).await;

@@ -276,7 +276,7 @@ async fn a_deleted_machine_is_replaced() {
     world.stop().await;
 }
 
-/// Nobody else does it: a MachineHealthCheck leaves Machines of MachinePools alone.
+/// Nothing else does it: a MachineHealthCheck leaves Machines of MachinePools alone.
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_instance_vanished_is_replaced() {
     let (world, _core) = running(17_300, 3).await;

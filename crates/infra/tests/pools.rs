@@ -278,7 +278,7 @@ async fn disown(world: &World, claim: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_of_claims_that_were_taken_away_come_back() {
+async fn owners_of_claims_that_were_taken_away_are_restored() {
     let world = World::start(16_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);

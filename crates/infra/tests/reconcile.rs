@@ -337,7 +337,7 @@ async fn a_pause_is_told_first_and_holds_even_deletion() {
     world.api.eventually_gone::<InMemoryMachine>("cp").await;
     world
         .api
-        .eventually::<InMemoryCluster>("demo", "to go on", |object| {
+        .eventually::<InMemoryCluster>("demo", "to continue", |object| {
             let status = object.status.clone().unwrap_or_default();
             reason(&status.conditions, types::PAUSED) == Some("NotPaused")
         })
@@ -459,7 +459,7 @@ async fn a_machine_without_delays_is_up_after_five_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_was_taken_away_comes_back() {
+async fn a_finalizer_that_was_taken_away_is_restored() {
     let world = World::start(12_600);
     world.cluster("demo").await;
     world.api.patch::<InMemoryCluster>("demo", &json!({ "metadata": { "finalizers": null } })).await;
@@ -473,7 +473,7 @@ async fn a_finalizer_that_was_taken_away_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come_back() {
+async fn an_instance_that_was_terminated_is_told_by_conditions_and_stays_gone() {
     let world = World::start(16_700);
     world.cluster("demo").await;
     world.authorities("demo").await;
@@ -491,7 +491,7 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_does_not_come
     let expected: Vec<_> = ["Paused"].into_iter().chain(unmet).map(|kind| (kind, "False")).collect();
     assert_eq!(told, expected);
     let ready = conditions::find(&after.conditions, types::READY).expect("it is there");
-    let message = "VMProvisioned: The simulated instance was terminated and does not come back";
+    let message = "VMProvisioned: The simulated instance was terminated and stays gone";
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("NotReady", message));
     // The rest of the object is unchanged, and the machine still counts as provisioned.
     let but_for_that =
@@ -839,7 +839,7 @@ async fn an_etcd_member_that_was_removed_stays_away_over_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_behind_paused_objects_goes_on_and_nothing_is_written_of_it() {
+async fn what_runs_behind_paused_objects_keeps_running_and_nothing_is_written_of_it() {
     let world = World::start(18_400);
     world.cluster("demo").await;
     world.authorities("demo").await;

@@ -1,4 +1,4 @@
-//! The limits of SimulatedClouds: what users see of them, and that everything goes on when there is room.
+//! The limits of SimulatedClouds: what users see of them, and that everything continues when there is room.
 
 use nephele_api::cloud::v1alpha1::{
     Capacity, CloudApi, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec,
@@ -62,7 +62,7 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     assert_eq!(message(&world, &second, "QuotaExceeded").await, told);
     change(&world, &json!({ "quotas": { "instances": 2 } })).await;
     world.ready(&second).await;
-    // Lowering it deletes nothing, also when everything comes back after a restart.
+    // Lowering it deletes nothing, also when everything returns after a restart.
     change(&world, &json!({ "quotas": { "instances": 0 } })).await;
     let world = world.restart().await;
     let third = worker(&world, "c", "").await;
@@ -90,7 +90,7 @@ async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
     }
     let told = "the cloud refused CreateInstance: more than 1 calls a second, or 1 at once";
     assert_eq!(message(&world, &workers[2], "Throttled").await, told);
-    // Nobody waits for the end of the time that was told.
+    // None waits for the end of the time that was told.
     change(&world, &json!({ "api": null })).await;
     for worker in &workers {
         world.ready(worker).await;

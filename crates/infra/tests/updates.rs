@@ -145,7 +145,9 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     // Nor after a restart, after which the update continues.
     let world = world.restart().await;
     let seen = |cloud: &nephele_cloud::Cloud| cloud.observe_machine(&World::machine_id("demo", "w"));
-    world.until("the update to go on", |cloud| seen(cloud).is_some_and(|seen| seen.update.is_some())).await;
+    world
+        .until("the update to continue", |cloud| seen(cloud).is_some_and(|seen| seen.update.is_some()))
+        .await;
     assert_eq!(version(&world), "v1.36.3");
     let after = world.api.get::<InMemoryMachine>("w").await;
     assert_eq!(after.update(), before);

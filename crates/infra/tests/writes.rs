@@ -29,7 +29,7 @@ where
     let mut events = std::pin::pin!(events);
     let mut versions = vec![first.clone()];
     while versions.last().and_then(ResourceExt::resource_version) != last.resource_version() {
-        match events.try_next().await.expect("the watch goes on").expect("the last version comes") {
+        match events.try_next().await.expect("the watch continues").expect("the last version comes") {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => versions.push(object),
             other => panic!("{other:?}"),
         }

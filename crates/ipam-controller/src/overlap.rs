@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_unless_asked_to() {
+    fn no_pool_is_looked_at_unless_asked_to() {
         let overlaps = Overlaps::new(OverlapPolicy::Off);
         for name in ["a", "b"] {
             assert_eq!(overlaps.specify(&key(name), Some(&space("10.0.0.1-10.0.0.9"))), []);

@@ -181,7 +181,7 @@ impl AddressPool {
         known
     }
 
-    /// Sets an address aside: nobody gets it, whoever has it keeps it. It counts neither as free nor as used.
+    /// Sets an address aside: no owner gets it, whoever has it keeps it. It counts neither as free nor as used.
     pub fn set_aside(&mut self, address: IpAddr) {
         self.aside.insert(address);
         if self.layout.allocatable().contains(address) {

@@ -17,7 +17,7 @@ type ByOwner<K> = hash_map::HashMap<Owner, Few<K>, BuildHasherDefault<OwnHash>>;
 
 /// Pairs of owner and key, looked up from either side.
 ///
-/// A key may have two owners, and an owner two keys, if somebody created objects by hand. Both pairs stay until one
+/// A key may have two owners, and an owner two keys, if objects were created by hand. Both pairs stay until one
 /// is released, so the result of a rebuild does not depend on its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holdings<K> {

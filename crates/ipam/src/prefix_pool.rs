@@ -183,7 +183,7 @@ impl PrefixPool {
         }
     }
 
-    /// Sets a prefix aside: nobody gets it or one that overlaps it, whoever has one keeps it. It counts neither as free nor
+    /// Sets a prefix aside: no owner gets it or one that overlaps it, whoever has one keeps it. It counts neither as free nor
     /// as used.
     pub fn set_aside(&mut self, prefix: Prefix) {
         self.aside.insert(prefix);

@@ -50,7 +50,7 @@ impl Severity {
 /// A message about an object for its users.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The object it is about.
+    /// The object that it names.
     pub regarding: ObjectReference,
     /// The type of the Event.
     pub severity: Severity,

@@ -45,7 +45,7 @@ impl Fence {
         !self.closed.is_cancelled() && self.open_until.lock().is_none_or(|until| Instant::now() < until)
     }
 
-    /// A client with this fence in front. Its requests fail once the fence is closed; open watches go on.
+    /// A client with this fence in front. Its requests fail once the fence is closed; open watches continue.
     #[must_use]
     pub fn guard(&self, client: Client) -> Client {
         let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());

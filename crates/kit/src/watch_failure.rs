@@ -6,7 +6,7 @@ use tracing::{debug, warn};
 /// Logs the error. The watch of this kind starts again by itself.
 ///
 /// A server that has forgotten the changes since the resource version of a watch says so with `410 Gone`, for example
-/// right after the installation of a definition. Then the objects are listed again, which concerns nobody.
+/// right after the installation of a definition. Then the objects are listed again, which is no news.
 pub fn watch_failed(kind: &str, error: &Error) {
     let text = crate::chain(error);
     if is_expired(error) {

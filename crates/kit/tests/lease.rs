@@ -167,7 +167,7 @@ async fn a_dead_holder_is_followed_when_its_lease_has_run_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_comes_back_under_its_name_need_not_wait() {
+async fn a_holder_that_returns_under_its_name_need_not_wait() {
     let leases = LeaseApi::default();
     drop(lead(&leases, "a").await);
     let asked = Instant::now();
@@ -214,7 +214,7 @@ async fn a_holder_whose_lease_was_taken_learns_by_whom() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_somebody_annotated_is_kept() {
+async fn a_lease_with_foreign_annotations_is_kept() {
     let leases = LeaseApi::default();
     let shutdown = CancellationToken::new();
     let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));

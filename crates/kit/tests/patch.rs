@@ -41,7 +41,7 @@ async fn finalizers_come_and_go_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_finalizer_is_never_written_over_somebody_elses() {
+async fn a_finalizer_is_never_written_over_that_of_another() {
     let management = ManagementApi::start();
     let api = management.api::<ConfigMap>();
     let stale = with_config_map(&management).await;

@@ -165,14 +165,14 @@ fn the_mark_names_the_first_part_that_cannot_be_read_and_the_rest_is_kept() {
 }
 
 #[test]
-fn a_status_that_cannot_be_read_is_nobody_s_mistake() {
+fn a_status_that_cannot_be_read_is_no_mistake_of_a_user() {
     let cloud: SimulatedCloud =
         read(&object::<SimulatedCloud>(json!({ "spec": { "seed": "kept" }, "status": { "zones": "many" } })));
     assert_eq!((unreadable(&cloud.metadata), cloud.spec.seed.as_str()), (None, "kept"));
 }
 
 #[test]
-fn nobody_else_can_set_the_mark() {
+fn no_other_client_can_set_the_mark() {
     let mut value = object::<ConfigMap>(json!({}));
     value["metadata"]["annotations"] = json!({ "nephele.dev/unreadable": "mine" });
     assert_eq!(read::<ConfigMap>(&value).metadata.annotations, None);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How many bytes a connection writes before the tasks of others run. To encrypt and to send them takes less than a
-/// millisecond. A client with hundreds of streams that reads fast would otherwise keep a thread for as long as it has answers.
+/// millisecond. A client with hundreds of streams that reads fast would otherwise keep a thread while it has answers.
 const WRITTEN_MAX: usize = 128 * 1024;
 
 /// A stream that is written to by the task of one connection.

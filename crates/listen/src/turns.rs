@@ -53,7 +53,7 @@ impl Turns {
     }
 
     async fn turn(&self, owner: Owner) -> Turn {
-        let never = "nobody closes the semaphore";
+        let never = "the semaphore is never closed";
         let own = self.owners.of(owner).acquire_owned().await.expect(never);
         Turn { _own: own, _all: Arc::clone(&self.all).acquire_owned().await.expect(never) }
     }

@@ -209,7 +209,7 @@ async fn a_body_that_does_not_arrive_in_time_ends_with_an_error() {
 async fn each_request_of_a_session_has_its_user() {
     for (user, is_authenticated) in [(Some("admin"), true), (None, false)] {
         let answer = async |request: Request<RequestBody>| {
-            let user = request.extensions().get::<&str>().copied().unwrap_or("nobody");
+            let user = request.extensions().get::<&str>().copied().unwrap_or("unknown");
             Response::new(Full::new(Bytes::from_static(user.as_bytes())))
         };
         let session = session_of(user, answer);
@@ -224,7 +224,7 @@ async fn each_request_of_a_session_has_its_user() {
         let mut client = client;
         for _ in 0..2 {
             client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
-            within(read_until(&mut client, user.unwrap_or("nobody"))).await;
+            within(read_until(&mut client, user.unwrap_or("unknown"))).await;
         }
     }
 }

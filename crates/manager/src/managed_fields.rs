@@ -63,7 +63,7 @@ impl Emptier {
         kept.freeze()
     }
 
-    /// Goes on to the next change of the place. Returns what is left.
+    /// Continues to the next change of the place. Returns what is left.
     fn step<'a>(&mut self, rest: &'a [u8], kept: &mut BytesMut) -> &'a [u8] {
         match self.place {
             Place::Outside { matched } => match list_after(rest, matched) {

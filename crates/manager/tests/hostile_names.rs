@@ -260,7 +260,7 @@ fn samples() -> Vec<(&'static str, Value)> {
             json!({ "kind": "CloudExtensionConfig", "apiVersion": "cloud.nephele.dev/v1alpha1",
                 "metadata": { "annotations": { "runtime.cluster.x-k8s.io/inject-ca-from-secret": "default/s" } },
                 "spec": { "clientConfig": { "service": { "namespace": "default", "name": "q", "path": "/m" } },
-                    "namespaceSelector": { "matchLabels": { "nobody": "here" } }, "settings": { "most": "10" } } }),
+                    "namespaceSelector": { "matchLabels": { "unused": "here" } }, "settings": { "most": "10" } } }),
         ),
         (
             "/api/v1/namespaces/default/secrets",

@@ -98,7 +98,7 @@ impl Line {
             let (head, body) = to.send(request).await?.into_parts();
             let body = body.collect_bytes().await?;
             let lease: Value = serde_json::from_slice(&body).expect("JSON");
-            if lease["spec"]["holderIdentity"] == "somebody" {
+            if lease["spec"]["holderIdentity"] == "another" {
                 self.note(Seen::LeaseLost);
             }
             return Ok(http::Response::from_parts(head, Body::from(body)));
@@ -167,7 +167,7 @@ async fn the_lease_is_given_up_only_after_the_slowest_reconcile_has_ended() {
 async fn nothing_is_written_after_the_lease_is_lost() {
     let manager = reconciling("18710-18719").await;
     let leases = Api::<Lease>::namespaced(manager.api.client(), "default");
-    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "somebody" } }));
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     leases
         .patch("controller-leader-election-nephele", &PatchParams::default(), &taken)
         .await
@@ -178,6 +178,6 @@ async fn nothing_is_written_after_the_lease_is_lost() {
     manager.line.open.store(true, Ordering::Release);
     manager.line.opened.notify_waiters();
     let result = timeout(PATIENCE, manager.task).await.expect("an end in bounded time").expect("no panic");
-    result.expect_err("it cannot go on");
+    result.expect_err("it cannot continue");
     assert_eq!(*manager.line.seen.lock(), [Seen::WriteBegun, Seen::LeaseLost, Seen::WriteEnded]);
 }

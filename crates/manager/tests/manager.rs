@@ -162,7 +162,8 @@ async fn lease_of_the_leader_names_the_certificate_of_its_diagnostics() {
 async fn without_protection_there_are_metrics_and_nothing_else() {
     let client = ManagementApi::start().client();
     let manager = Manager::build(Config::new(options()).expect("valid"), client).expect("free ports");
-    let manager = manager.with_verbosity(std::sync::Arc::new(|_| panic!("nobody was asked who this is")));
+    let manager =
+        manager.with_verbosity(std::sync::Arc::new(|_| panic!("no reviewer was asked who this is")));
     let diagnostics = manager.diagnostics_address().expect("diagnostics are served");
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(manager.run(shutdown.clone()));
@@ -203,16 +204,16 @@ async fn a_lost_lease_ends_the_manager_with_the_reason() {
     let manager = Running::start(elected("me"), &client);
     manager.leading(true).await;
     let leases = Api::<Lease>::namespaced(client, "default");
-    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "somebody" } }));
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     leases
         .patch("controller-leader-election-nephele", &PatchParams::default(), &taken)
         .await
         .expect("patched");
-    let error = manager.ended().await.expect_err("it cannot go on");
+    let error = manager.ended().await.expect_err("it cannot continue");
     assert_eq!(
         chain(&error),
         "a part of the manager ended: leader election failed: \
-         lost the lease default/controller-leader-election-nephele to somebody"
+         lost the lease default/controller-leader-election-nephele to another"
     );
 }
 
@@ -343,7 +344,7 @@ const BORROWED: [&str; 7] = [
 async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
     let api = ManagementApi::start();
     let options =
-        Options { webhook_port: 15_203, workload_ports: "18620-18629".into(), ..elected("somebody") };
+        Options { webhook_port: 15_203, workload_ports: "18620-18629".into(), ..elected("another") };
     let manager = Running::start(options, &api.client());
     manager.ready().await;
     let spec = InClusterIPPoolSpec {

@@ -1,4 +1,4 @@
-//! A manager that lacks a permission names it, is not ready, goes on, and recovers when it gets the permission.
+//! A manager that lacks a permission names it, is not ready, keeps working, and recovers when it gets the permission.
 
 use std::{
     convert::Infallible,

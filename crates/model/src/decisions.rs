@@ -78,7 +78,7 @@ impl<Subject> Decisions<Subject> {
     /// Those of a fault with this record. An earlier process has skipped some subjects, if it had the fault.
     #[must_use]
     pub fn new(record: FaultRecord, skipped: BTreeSet<Subject>) -> Self {
-        // About what comes back, an earlier process decided in the same window.
+        // About what returns, an earlier process decided in the same window.
         let came_back = record.matched > 0;
         Self { record, skipped, spared: BTreeSet::new(), came_back, paused: false }
     }

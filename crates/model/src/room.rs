@@ -85,8 +85,8 @@ impl fmt::Display for Room {
 }
 
 impl Room {
-    /// Whether nobody gets this room before those that have waited longer. Without that, a large instance would wait
-    /// for as long as small ones keep coming. Where all take up the same, the order of asking does not matter: whoever
+    /// Whether no other gets this room before those that have waited longer. Without that, a large instance would wait
+    /// while small ones keep coming. Where all take up the same, the order of asking does not matter: whoever
     /// asks between the telling and the asking of another takes no more than that one gives up.
     #[must_use]
     pub fn keeps_order(&self) -> bool {

@@ -65,7 +65,7 @@ impl Schedule {
         let (every, lasts) = (millis(self.every).max(1), millis(self.lasts));
         let into = passed % every;
         let left = if into < lasts.min(every) { lasts.min(every) - into } else { every - into };
-        // A sum that does not fit is a time that nobody reaches.
+        // A sum that does not fit is a time that is never reached.
         let next = now.as_millis().checked_add(left)?;
         Some(SimTime::from_millis(next))
     }

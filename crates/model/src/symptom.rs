@@ -19,7 +19,7 @@ pub enum Symptom {
     NodeCondition(NodeCondition),
     /// The machine runs, but nothing on it answers: kubelet, API server and etcd.
     Frozen,
-    /// The instance is gone and does not come back.
+    /// The instance is gone for good.
     Vanished,
     /// The cloud takes a spot instance back: after this time it has vanished.
     SpotReclaim(Duration),
@@ -50,7 +50,7 @@ pub enum Symptom {
     LoadBalancer(LoadBalancerTrouble),
     /// The Node has the provider ID of no machine.
     WrongProviderId,
-    /// The kubelet falls silent and comes back in turn.
+    /// The kubelet is silent and reports in turn.
     Flapping(Flap),
     /// The instance reboots. When it is up again, its kubelet has another name.
     Rebooting {

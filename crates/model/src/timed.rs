@@ -15,7 +15,7 @@ pub struct EarlyExpiry {
     pub began: Option<SimTime>,
 }
 
-/// A kubelet that falls silent and comes back in turn.
+/// A kubelet that is silent and reports in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flap {
     /// How long it is silent. It begins with that.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with the API servers of a cluster, for the requests that it is about.
+/// What is wrong with the API servers of a cluster, for the requests that it selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiServerTrouble {
     /// The verbs of the requests, such as `list`. If empty, all.

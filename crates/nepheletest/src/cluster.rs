@@ -193,7 +193,7 @@ impl Cluster {
         Ok(machines)
     }
 
-    /// Terminates the instance of a Machine behind Cluster API's back. The instance and its Node do not come back. The
+    /// Terminates the instance of a Machine behind Cluster API's back. The instance and its Node stay gone. The
     /// stand-in replaces the Machine within moments; with the real Cluster API a MachineHealthCheck does. Wait for what
     /// your test needs.
     ///

@@ -52,7 +52,7 @@ pub(crate) fn first_line(text: impl Read, found: oneshot::Sender<Vec<u8>>) {
     // With an error the text is over, as at its end.
     let _ = (&mut text).take(REPORT_BYTES_MAX).read_until(b'\n', &mut line);
     if line.ends_with(b"\n") || line.len() as u64 == REPORT_BYTES_MAX {
-        // Without a receiver nobody wants the line any more.
+        // Without a receiver the line is not wanted any more.
         let _ = found.send(line);
     }
     let _ = io::copy(&mut text, &mut io::sink());

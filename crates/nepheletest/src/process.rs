@@ -27,7 +27,7 @@ pub(crate) const STOP_MAX: Duration = Duration::from_secs(20);
 pub(crate) struct Process {
     /// The process ends when it closes. The kernel closes it when this process is killed.
     life_line: Option<ChildStdin>,
-    /// Until it has ended, so that nobody kills another process of the same number.
+    /// Until it has ended, so that no other process of the same number is killed.
     child: Arc<Mutex<Child>>,
     exit: watch::Receiver<Option<Exit>>,
     stderr: Tail,

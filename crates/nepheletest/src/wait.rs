@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Ended, Nephele, log};
 
-/// Short, because a request takes about a millisecond and nobody else uses the API server.
+/// Short, because a request takes about a millisecond and no other program uses the API server.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why a wait has failed.

@@ -97,8 +97,8 @@ fn nothing_is_left(id: u32, folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// False for a process that has ended, also while nobody has asked for its exit status: in a container, often nobody
-/// does.
+/// False for a process that has ended, also while its exit status was not asked for: in a container, often no process
+/// asks.
 fn is_running(id: u32) -> bool {
     match fs::read_to_string(format!("/proc/{id}/stat")) {
         // The name in parentheses can contain anything. The state follows it.

@@ -165,10 +165,10 @@ fn client_certificate_with_serial_zero_is_read() {
 }
 
 #[test]
-fn client_certificate_without_a_common_name_names_nobody() {
+fn client_certificate_without_a_common_name_names_no_user() {
     let signer = Signer::p256(&p256::SecretKey::from_slice(&[7; 32]).unwrap());
-    let nobody = [0x30, 0x00];
-    let unsigned = Unsigned::new(&CertificateParams::default(), &nobody, &nobody, &signer, &signer).unwrap();
+    let no_one = [0x30, 0x00];
+    let unsigned = Unsigned::new(&CertificateParams::default(), &no_one, &no_one, &signer, &signer).unwrap();
     let error = parse_client(&unsigned.sign(&signer).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "failed to find a common name in the client certificate's subject");
 }

@@ -4,7 +4,7 @@ use tokio::{
 };
 
 /// Does synchronous work whose size a user chooses on a thread of its own, so that the system shares the processors between it
-/// and the tasks of others. The caller bounds how much of it is done at a time. The work goes on when its caller does not.
+/// and the tasks of others. The caller bounds how much of it is done at a time. The work continues when its caller does not.
 ///
 /// # Panics
 /// When the work does.

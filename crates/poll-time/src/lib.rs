@@ -2,7 +2,7 @@
 //! wait, whoever they belong to. So tasks whose work a user chooses are [`timed`], and `cargo xtask hostile --neighbours` fails
 //! when one of them keeps its thread for too long. Such work is done [`apart`].
 //!
-//! Nobody measures outside of that run: then a poll costs one load of an atomic pointer. It is no metric, because only whoever
+//! Nothing is measured outside of that run: then a poll costs one load of an atomic pointer. It is no metric, because only whoever
 //! measures knows a clock that stands still while the system runs other processes.
 
 mod apart;
@@ -21,7 +21,7 @@ pub use apart::{apart, has_other_threads};
 /// The time of the thread that calls it.
 pub type Clock = fn() -> Duration;
 
-/// Set where somebody measures.
+/// Set where times are measured.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 static LONGEST: Longest = Longest(Mutex::new(BTreeMap::new()));

@@ -255,7 +255,7 @@ enum Room {
     Client(OwnedPermit<Frame>),
     Target(OwnedPermit<Bytes>),
     /// The receiver is gone.
-    Nobody,
+    Unneeded,
 }
 
 /// Waits until the queue for an action's frame or bytes has room.
@@ -265,12 +265,14 @@ async fn room(
     outgoing: &mpsc::Sender<Frame>,
 ) -> Room {
     match action {
-        Some(Action::Send(_)) => outgoing.clone().reserve_owned().await.map_or(Room::Nobody, Room::Client),
+        Some(Action::Send(_)) => outgoing.clone().reserve_owned().await.map_or(Room::Unneeded, Room::Client),
         Some(Action::Deliver { data, .. }) => {
             let upload = connections.get(data).and_then(|connection| connection.upload.clone());
-            let Some(upload) = upload else { return Room::Nobody };
-            upload.reserve_owned().await.map_or(Room::Nobody, Room::Target)
+            let Some(upload) = upload else { return Room::Unneeded };
+            upload.reserve_owned().await.map_or(Room::Unneeded, Room::Target)
         }
-        Some(Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. }) | None => Room::Nobody,
+        Some(Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. }) | None => {
+            Room::Unneeded
+        }
     }
 }

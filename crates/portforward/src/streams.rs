@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_of_the_error_stream_lets_the_connection_go_on() {
+    fn reset_of_the_error_stream_keeps_the_connection() {
         let mut session = Session::paired();
         assert_eq!(session.frame(Frame::Reset { id: 1, status: 5 }), []);
         assert_eq!(session.data(3, false, b"x").len(), 1);

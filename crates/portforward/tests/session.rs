@@ -358,7 +358,7 @@ async fn silent_client_is_let_go_and_one_that_pings_is_kept() {
         client.ping(2 * ping + 1).await;
         assert_eq!(client.read().await, Some(Frame::Ping(2 * ping + 1)));
     }
-    assert!(!server.session.is_finished(), "the session goes on");
+    assert!(!server.session.is_finished(), "the session continues");
     assert_eq!(client.read().await, Some(Frame::GoAway { last: 3, status: 0 }));
     assert!(matches!(server.session.await, Ok(Err(SessionError::Idle))));
 }

@@ -73,7 +73,7 @@ fn every_message_of_go_is_read_and_written_as_go_does() {
 }
 
 #[test]
-fn every_message_is_read_in_any_letter_case_and_with_fields_that_nobody_knows() {
+fn every_message_is_read_in_any_letter_case_and_with_unknown_fields() {
     // Keys of opaque content stay as they are: objects, values, schemas and maps.
     fn shout(message: &Value) -> Value {
         match message {

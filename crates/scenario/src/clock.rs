@@ -124,7 +124,7 @@ mod tests {
         for (set, in_force, steps, ahead) in [
             (json!({}), json!({}), 2, "60001ms"),
             (json!({ "steps": 5, "ahead": "1m" }), json!({ "steps": 4, "ahead": "0s" }), 7, "120001ms"),
-            // Somebody has lowered the counters.
+            // The counters were lowered.
             (json!({ "steps": 1 }), json!({ "steps": 9, "ahead": "59999500us" }), 11, "120s"),
         ] {
             let expected = clock(json!({ "rate": "0.5", "paused": true, "steps": steps, "ahead": ahead }));

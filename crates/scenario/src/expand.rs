@@ -266,7 +266,7 @@ fn of_round(field: &str, round: Round<'_>, step: &InnerStep) -> Valid<InnerStep>
     serde_json::from_value(value).map_err(unreadable)
 }
 
-/// Whether each step of the status looks for what the scenario is about, by the index of the step. Empty when the spec is
+/// Whether each step of the status looks for what the scenario checks, by the index of the step. Empty when the spec is
 /// invalid.
 #[must_use]
 pub fn claims(spec: &ScenarioSpec) -> Vec<bool> {

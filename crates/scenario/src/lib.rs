@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All progress is in the status. `plan` and `validate` are pure, each action can be repeated, and no action is done
-//! before the status says that its step has begun. So it makes no difference where the process stops and goes on. What is
+//! before the status says that its step has begun. So it makes no difference where the process stops and continues. What is
 //! kept in memory (`runs`) only spares work: the script, so that no look reads the whole spec again, and the times of looks.
 //!
 //! The crate knows neither the cloud nor its engine: all that it does, users can do with `kubectl`.

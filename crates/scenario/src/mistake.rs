@@ -12,7 +12,7 @@ pub(crate) struct Mistake {
 
 pub(crate) type Valid<T> = Result<T, Mistake>;
 
-/// The most characters of a message. A text of the spec in it may be as long as an object.
+/// The most characters of a message. A text of the spec in it may have the length of an object.
 const MESSAGE_MAX: usize = 512;
 
 pub(crate) fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {

@@ -1,4 +1,4 @@
-//! What comes next in a scenario. Pure: whoever stops between two calls goes on with the last status.
+//! What comes next in a scenario. Pure: whoever stops between two calls continues with the last status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -193,7 +193,7 @@ pub(crate) fn plan(
     plan
 }
 
-/// What comes next while the scenario is paused: its Faults end on time. No step goes on, and the status stays.
+/// What comes next while the scenario is paused: its Faults end on time. No step continues, and the status stays.
 pub(crate) fn plan_paused(
     script: &Script,
     generation: i64,
@@ -227,7 +227,7 @@ fn unbegun(script: &Script, generation: i64) -> ScenarioStatus {
 enum Verdict {
     Passed(String),
     Failed(String),
-    /// It goes on, with this message, until this time at the latest.
+    /// It continues, with this message, until this time at the latest.
     Waits {
         message: String,
         until: Timestamp,
@@ -461,7 +461,7 @@ fn verdict(
 fn expected(look: Option<&Look>, until: Timestamp, now: Timestamp) -> Verdict {
     match look {
         Some(Look::Met(message) | Look::NotMet(message)) if now > after(until, LATE_MAX) => {
-            Verdict::Failed(format!("nobody looked before the time was over; now {message}"))
+            Verdict::Failed(format!("not looked at before the time was over; now {message}"))
         }
         Some(Look::Met(message)) => Verdict::Passed(message.clone()),
         Some(Look::Refused(message)) => Verdict::Failed(message.clone()),
@@ -481,7 +481,7 @@ fn unwanted(look: Option<&Look>, looked: Timestamp, until: Timestamp, now: Times
         Some(Look::Met(message) | Look::Refused(message)) => Verdict::Failed(message.clone()),
         Some(Look::NotMet(message) | Look::Unclear(message)) if now > after(looked, LATE_MAX) => {
             let longest = LATE_MAX.as_secs();
-            let gap = format!("nobody looked from {looked:.3} to {now:.3}, which is longer than {longest}s");
+            let gap = format!("not looked at from {looked:.3} to {now:.3}, which is longer than {longest}s");
             Verdict::Failed(format!("{gap}; now {message}"))
         }
         Some(Look::NotMet(message)) if now >= until => Verdict::Passed(message.clone()),

@@ -114,7 +114,7 @@ impl ReconcileError for Error {
     }
 }
 
-/// Goes on with a scenario.
+/// Continues a scenario.
 pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Result<Outcome, Error> {
     if is_over_and_let_go(&known) && !context.has_fault_of(&known) {
         context.end(&known);
@@ -183,7 +183,7 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     report(&context, &api, &object, status, plan.again).await
 }
 
-/// Lets a scenario rest that is paused, and ends its Faults on time. Nothing else goes on.
+/// Lets a scenario rest that is paused, and ends its Faults on time. Nothing else continues.
 async fn rest(
     context: &Context,
     api: &Api<Scenario>,
@@ -302,7 +302,7 @@ async fn report(
     }
 }
 
-/// Writes the status of a Scenario if it differs, and only if nobody has changed the Scenario meanwhile: the status would be
+/// Writes the status of a Scenario if it differs, and only if the Scenario has not changed meanwhile: the status would be
 /// about another spec.
 async fn write(
     api: &Api<Scenario>,

@@ -24,7 +24,7 @@ pub struct Settings {
     pub watch_namespace: Option<String>,
     /// The value of the label `cluster.x-k8s.io/watch-filter` that a scenario must have; none means all scenarios.
     pub watch_filter: Option<String>,
-    /// How many scenarios are looked at at a time. All of them go on at the same time.
+    /// How many scenarios are looked at at a time. All of them run at the same time.
     pub concurrency: NonZeroU16,
     /// Whether a stand-in plays Cluster API. Scenarios that need Cluster API itself fail at once then.
     pub has_stand_in: bool,

@@ -104,7 +104,7 @@ impl Runs {
             let namespace = namespaces.entry(object.namespace().unwrap_or_default()).or_default();
             Arc::clone(&namespace.turn)
         };
-        turn.acquire_owned().await.expect("nobody closes the semaphore")
+        turn.acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Changes what is known of a Scenario, if it runs.
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// At most so many run, those that run go on, and while one waits and there is a place, one is woken.
+        /// At most so many run, those that run continue, and while one waits and there is a place, one is woken.
         #[test]
         fn places_are_taken_once_and_given_to_those_who_wait(events in events()) {
             let (store, mut writer) = reflector::store();

@@ -209,7 +209,7 @@ async fn clocks_are_changed_and_count_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_controller_goes_on_with_all_branches_and_rounds() {
+async fn a_new_controller_continues_all_branches_and_rounds() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
     let machines =
@@ -337,7 +337,7 @@ async fn a_fault_that_comes_after_its_scenario_is_over_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_controller_goes_on_where_the_old_one_was_killed() {
+async fn a_new_controller_continues_where_the_old_one_was_killed() {
     let stage = Stage::start();
     stage.machine("demo", "a", "Running").await;
     stage
@@ -378,7 +378,7 @@ async fn a_paused_scenario_waits() {
     stage.stop().await;
 }
 
-/// No step goes on, and a Fault whose time is over ends, also after a restart.
+/// No step continues, and a Fault whose time is over ends, also after a restart.
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_a_paused_scenario_ends_on_time() {
     let stage = Stage::start();
@@ -449,7 +449,7 @@ async fn twenty_scenarios_of_a_namespace_run_and_the_others_wait_for_their_end()
     stage.stop().await;
 }
 
-/// A look that nobody made is a gap, whatever the reason.
+/// A look that was not made is a gap, whatever the reason.
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_a_gap_between_looks() {
     let stage = Stage::start();
@@ -463,7 +463,7 @@ async fn a_pause_is_a_gap_between_looks() {
     tokio::time::sleep(std::time::Duration::from_secs(90)).await;
     stage.api.patch::<Scenario>("s", &paused(json!(null))).await;
     let message = status(&stage.phase("Failed").await).steps[0].message.clone();
-    assert!(message.starts_with("nobody looked from ") && message.ends_with("; a is Running"), "{message}");
+    assert!(message.starts_with("not looked at from ") && message.ends_with("; a is Running"), "{message}");
     stage.stop().await;
 }
 

@@ -14,7 +14,7 @@ fn order() -> Vec<u32> {
 
 #[test]
 fn hash_sets_of_a_seeded_process_have_one_order() {
-    assert_ne!(order(), order(), "two threads have other keys as long as there is no seed");
+    assert_ne!(order(), order(), "two threads have other keys while there is no seed");
     nephele_seeded_process::seed(7);
     assert_eq!(order(), order());
 }

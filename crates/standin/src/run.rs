@@ -140,7 +140,7 @@ pub fn play(
                 }
                 std::future::ready(())
             });
-        // A Controller that shuts down gracefully waits for its first lists, which nobody may answer any more.
+        // A Controller that shuts down gracefully waits for its first lists, which may not be answered any more.
         shutdown.run_until_cancelled(playing).await;
     })
 }

@@ -108,15 +108,15 @@ mod tests {
     use super::*;
     use crate::{Observer, OpenError, State, Unkept};
 
-    struct Nobody;
+    struct Unobserved;
 
-    impl Observer for Nobody {
+    impl Observer for Unobserved {
         fn committed(&self, _took: Duration, _file_bytes: u64) {}
         fn failed(&self) {}
     }
 
     fn open(disk: &MemoryDisk) -> Result<State, OpenError> {
-        State::open_in_memory(disk, Arc::new(Nobody))
+        State::open_in_memory(disk, Arc::new(Unobserved))
     }
 
     #[tokio::test]

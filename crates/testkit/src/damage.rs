@@ -26,7 +26,7 @@ pub enum Owners {
     AsBefore,
     /// They have another version of their API, and none is the controller.
     OfAnotherVersion,
-    /// They are gone, until somebody sets them again.
+    /// They are gone, until they are set again.
     Gone,
 }
 

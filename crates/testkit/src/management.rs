@@ -200,13 +200,13 @@ impl ManagementApi {
     /// The events about an object in [`NAMESPACE`], in the order in which they were published: type, reason and note.
     pub async fn story(&self, kind: &str, name: &str) -> Vec<[String; 3]> {
         let events = self.api::<Event>().list(&ListParams::default()).await.expect("a list");
-        let is_about = |event: &Event| {
+        let concerns = |event: &Event| {
             let about = event.regarding.as_ref();
             about.is_some_and(|about| {
                 (about.kind.as_deref(), about.name.as_deref()) == (Some(kind), Some(name))
             })
         };
-        let mut events: Vec<_> = events.into_iter().filter(is_about).collect();
+        let mut events: Vec<_> = events.into_iter().filter(concerns).collect();
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         let words = |event: Event| [event.type_, event.reason, event.note].map(Option::unwrap_or_default);
         events.into_iter().map(words).collect()

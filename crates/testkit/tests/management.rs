@@ -8,7 +8,7 @@ use nephele_testkit::{ManagementApi, Write, objects};
 use serde_json::json;
 
 #[tokio::test]
-async fn objects_come_back_with_their_status() {
+async fn objects_are_created_with_their_status() {
     let api = ManagementApi::start();
     let mut cluster = objects::cluster("demo");
     cluster.status = Some(objects::provisioned(true));

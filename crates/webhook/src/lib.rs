@@ -5,8 +5,8 @@
 //!                        ▲
 //!                        │ ServedCertificate, swapped while serving
 //!            ┌───────────┴───────────┐
-//!  keep: Secret shared by all     follow_folder: files that somebody
-//!  replicas, planned by `plan`,   else renews, cert-manager for instance
+//!  keep: Secret shared by all     follow_folder: files that another
+//!  replicas, planned by `plan`,   program renews, cert-manager for instance
 //!  bundle injected into
 //!  definitions and configurations
 //! ```

@@ -234,7 +234,7 @@ async fn a_leaf_and_then_an_authority_are_rotated_while_serving() {
 }
 
 #[tokio::test]
-async fn a_secret_of_somebody_else_is_left_alone() {
+async fn a_secret_of_another_owner_is_left_alone() {
     let api = ManagementApi::start();
     let secrets: Api<Secret> = Api::namespaced(api.client(), NAMESPACE);
     let theirs: Secret = serde_json::from_value(json!({
@@ -251,7 +251,7 @@ async fn a_secret_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_definition_that_was_applied_anew_is_made_to_trust_at_once() {
+async fn a_definition_that_was_applied_again_is_made_to_trust_at_once() {
     let api = ManagementApi::start();
     let client = api.client();
     let served = start(widgets());

@@ -20,7 +20,7 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
             chosen.into_iter().filter(|name| !is_of_machines && !is_late_read(name)).collect()
         }
     };
-    // Nobody in a world replaces a control plane machine whose instance is gone.
+    // Nothing in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
     // A machine that is gone is replaced at once, and its successor would be gone at once, too: thousands of times.
@@ -100,7 +100,7 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
         json!({ "bootstrap": { "failedPhase": phase.as_str() } }),
         json!({ "clockSkew": { "behind": format!("{seconds}m") } }),
         json!({ "apiServer": { "staleReads": {} } }),
-        // A leak is about deletions.
+        // A leak affects deletions.
         json!({ "leak": {} }),
         json!({ "spotReclaim": { "notice": format!("{}s", seconds % 40) } }),
         // Nor has a creation that is carried out twice.

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// After an hour the API server has forgotten the Events of a round.
 const AFTER_ROUND: Duration = Duration::from_secs(3700);
-/// As long as that hour: renewing the default lease would take half of the time of a round.
+/// The length of that hour: renewing the default lease would take half of the time of a round.
 const LEASE: Duration = Duration::from_secs(3600);
 
 /// Runs this many rounds and returns what `allocated` said after each.
@@ -74,7 +74,7 @@ impl Quiet {
         })
         .await?;
         sleep(AFTER_ROUND).await;
-        // The API of tests keeps each write until somebody reads it.
+        // The API of tests keeps each write until it is read.
         drop(self.api.take_writes());
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(crate) fn holder(store: &Store) -> String {
 
 /// The ports of workload clusters: fewer than a world creates clusters in total.
 const PORTS: &str = "20000-20009";
-/// The ports of workload clusters of managers that see the clusters with even numbers: ARCHITECTURE.md asks for separate
+/// The ports of workload clusters of managers that see the clusters with even numbers: docs/design asks for separate
 /// ranges where managers share a host.
 const PORTS_OF_SOME_CLUSTERS: &str = "20010-20019";
 
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) quota: u32,
     /// The disk on which the objects of workload clusters are kept, if they are.
     pub(crate) disk: Option<MemoryDisk>,
-    /// How long the lease lasts, if not as long as a manager's does by default.
+    /// How long the lease lasts, if not for a manager's default.
     pub(crate) lease: Option<Duration>,
 }
 
@@ -76,7 +76,7 @@ impl Process {
             Scope::Even => (EVEN.to_owned(), String::new()),
             Scope::LabelledEven => (String::new(), EVEN.to_owned()),
             Scope::LabelledOdd => (String::new(), ODD.to_owned()),
-            Scope::Nothing => (String::new(), "nobody".to_owned()),
+            Scope::Nothing => (String::new(), "unnamed".to_owned()),
         };
         let sees_some = matches!(scope, Scope::Even | Scope::LabelledEven);
         let ports = if sees_some && !shares_ports { PORTS_OF_SOME_CLUSTERS } else { PORTS };

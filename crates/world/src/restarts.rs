@@ -392,9 +392,9 @@ impl World {
     fn note(&mut self, round: usize, key: &str, what: String) {
         if !self.changed.contains_key(&(round, key.to_owned())) {
             let now = self.versions();
-            let is_about =
+            let concerns =
                 |of: &str| of == key || of.starts_with("faults ") || of.starts_with("inmemorymachines ");
-            let objects = now.iter().filter(|(of, _)| is_about(of));
+            let objects = now.iter().filter(|(of, _)| concerns(of));
             let objects: Vec<_> = objects.map(|(key, object)| format!("{key} {}", content(object))).collect();
             tracing::debug!(round, key, what, "Changed:\n{}", objects.join("\n"));
         }

@@ -1,5 +1,5 @@
 //! A world goes back to a checkpoint: it has the clusters, machines and objects again that it had then, whatever happened
-//! since, and goes on from there.
+//! since, and continues from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
     };
     restore.run(saved).await?;
     settle(world, &wanted).await.context("after the restoration")?;
-    // Nobody gets an address late that a Fault holds.
+    // No claim gets an address late that a Fault holds.
     sleep(LATE).await;
     let saved = nephele_checkpoint::save(&client, &manager, &namespaces, now, "world").await?;
     same(&facts, &self::facts(&saved))?;

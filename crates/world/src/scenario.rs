@@ -111,7 +111,7 @@ pub enum Step {
     Fault {
         /// The number of the cluster.
         cluster: u8,
-        /// Which operation it is about, among those that a Fault can name; all that change something otherwise. A fault
+        /// Which operation it matches, among those that a Fault can name; all that change something otherwise. A fault
         /// of machines has no operation. From 12 on, the fault begins in all namespaces.
         operation: u8,
         /// Which effect it has: an operation fails for one of the reasons that a Fault can give, or something happens to
@@ -460,7 +460,7 @@ fn script(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 }
 
 /// A fault that loses the answers of creations, carries them out twice, or does not show what was created: the cloud has the
-/// instance or the load balancer, and nobody knows.
+/// instance or the load balancer, and no object says so.
 fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
     let operation = [Verb::CreateInstance, Verb::CreateLoadBalancer][draws.random_range(0..2_usize)];
     Step::Fault {

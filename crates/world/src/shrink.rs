@@ -2,7 +2,7 @@
 
 use crate::scenario::{Scenario, Scope, Step};
 
-/// Drops steps and trouble as long as `fails` returns true for the rest. At most `tries` scenarios are tried.
+/// Drops steps and trouble while `fails` returns true for the rest. At most `tries` scenarios are tried.
 #[must_use]
 pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bool) -> Scenario {
     let mut best = scenario.clone();

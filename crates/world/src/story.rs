@@ -99,7 +99,7 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<Story> {
     Ok(Story { faults, phases, steps })
 }
 
-/// A scenario that begins the faults and goes on until the story is over.
+/// A scenario that begins the faults and continues until the story is over.
 fn scenario() -> anyhow::Result<Scenario> {
     let faults: BTreeMap<String, Value> = serde_json::from_str(FAULTS)?;
     let begin = faults.into_iter().map(|(name, spec)| json!({ "fault": { "name": name, "spec": spec } }));

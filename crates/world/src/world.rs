@@ -508,7 +508,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Removes all limits, slow deletions and leaked instances, and lets all clocks go on at their usual rate.
+    /// Removes all limits, slow deletions and leaked instances, and lets all clocks run at their usual rate.
     async fn lift(&mut self) {
         for cluster in 0..2 {
             let namespace = key(cluster).0;
@@ -732,7 +732,7 @@ impl<'a> World<'a> {
             if self.witnessed.writes.load(Ordering::Relaxed) == writes {
                 break;
             }
-            // While a quota is used up, nobody can see whether a rollout still goes on, one machine at a time.
+            // While a quota is used up, it cannot be seen whether a rollout still continues, one machine at a time.
             if self.scenario.quota == 0 || tokio::time::Instant::now() >= until {
                 return Err(format!(
                     "the world is settled, but a manager still writes: {}",

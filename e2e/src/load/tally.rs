@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_while_nobody_watched_is_gone() {
+    fn what_went_while_it_was_not_watched_is_gone() {
         let (mut tally, now) = (Tally::default(), Instant::now());
         for event in [
             Event::Init,

@@ -16,7 +16,7 @@ use crate::lifecycle::faults::begin;
 const POOL: &str = "pool";
 
 #[tokio::test]
-async fn pool_is_exhausted_slow_in_conflict_and_late_as_long_as_a_fault_says_so() -> anyhow::Result<()> {
+async fn pool_is_exhausted_slow_in_conflict_and_late_while_a_fault_says_so() -> anyhow::Result<()> {
     let scope = Scope::new("address-faults").await?;
     let pool = json!({"addresses": ["10.26.0.10-10.26.0.12"], "prefix": 24});
     scope.pool(kinds::IP_POOL, POOL, pool).await?;

@@ -62,7 +62,7 @@ async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
     heal(&scope, "wrong").await?;
     client_sees(&cluster, None).await?;
 
-    // Watches break off again and again; Cluster API's go on.
+    // Watches break off again and again; Cluster API's continue.
     let broken = json!({"reset": {"after": "2s", "probability": "0.5"}});
     begin(&scope, "broken", &of_cluster(broken)).await?;
     cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &json!({"spec": {"replicas": 2}})).await?;
@@ -275,7 +275,7 @@ async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and
     let cluster = scope.plain("cluster", Shape::new(1, 2)).await?;
     cluster.settled(1, 2).await?;
     let before = names(&cluster).await?;
-    cloud_says(&scope, "two instances to belong to nobody", |status| {
+    cloud_says(&scope, "two instances to have no owner", |status| {
         let leaked = status["leakedInstances"].as_array().map_or(0, Vec::len);
         let of_fault = status["leakedInstances"].as_array().into_iter().flatten();
         let of_fault = of_fault.filter(|leaked| leaked["fault"] == "twice").count();

@@ -1,4 +1,4 @@
-//! The manager is killed in the middle of each scenario, which goes on and ends the same, unless a step `never` went unseen.
+//! The manager is killed in the middle of each scenario, which continues and ends the same, unless a step `never` went unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn run(scenario: String, scope: Scope) -> anyhow::Result<()> {
     match super::run(&scenario, scope).await {
         // A manager that was killed is away for longer than a step `never` may go unseen, and the step says so. Then, too,
         // the Faults of the scenario are gone.
-        Err(error) if format!("{error:#}").contains("nobody looked from") => {
+        Err(error) if format!("{error:#}").contains("not looked at from") => {
             until("the Faults of the scenario to be gone", LIMIT, async || {
                 let left = management.names(kinds::FAULT, &namespace).await?;
                 Ok(Look::when(left.is_empty(), || format!("{left:?}")))

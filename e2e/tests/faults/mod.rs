@@ -62,7 +62,7 @@ async fn what_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
     begin(&scope, "leak", &json!({"match": matches, "effect": {"leak": {}}, "budget": {"count": 1}})).await?;
     cluster.delete().await?;
     scope.nothing_is_left().await?;
-    cloud_says(&scope, "its load balancer to belong to nobody", |status| {
+    cloud_says(&scope, "its load balancer to have no owner", |status| {
         let leaked = &status["leakedLoadBalancers"][0];
         (&status["leaked"], &leaked["cluster"], &leaked["port"])
             == (&json!(1), &json!(cluster.name), &json!(port))

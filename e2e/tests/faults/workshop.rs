@@ -66,7 +66,7 @@ async fn thirty_people_have_clusters_and_faults_and_notice_nothing_of_each_other
     try_join_all(bold.into_iter().chain(others).map(|person| person.scope.finish())).await.map(drop)
 }
 
-/// Somebody gets a namespace, and makes a cluster there.
+/// A person gets a namespace, and makes a cluster there.
 async fn arrive(number: usize) -> anyhow::Result<Person> {
     let (user, scope) = (format!("student-{number}"), Scope::new("workshop").await?);
     scope.management.apply(&scope.namespace, &[binding(&scope.namespace, &user)]).await?;

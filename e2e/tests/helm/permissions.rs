@@ -13,12 +13,12 @@ pub(crate) type Permission = (String, String, String);
 /// beginning or end.
 const UNUSED: [(&str, &str, &str); 11] = [
     ("patch update get", "scenarios*", "the test runs no Scenario"),
-    ("delete patch", "faults", "nobody changes the Faults of the ClusterFault, and its selector stays"),
+    ("delete patch", "faults", "no tenant changes the Faults of the ClusterFault, and its selector stays"),
     ("update", "*/finalizers", "an admission plugin checks it for owners; it is not requested"),
     ("get update", "ipaddressclaims/status", "Cluster API's contract of IPAM providers lists it"),
     ("update", "ipaddressclaims", "as above"),
     ("update", "*pools/status", "as above"),
-    ("update patch", "ipaddresses", "as above; IPAddresses that somebody else created are patched"),
+    ("update patch", "ipaddresses", "as above; IPAddresses of other creators are patched"),
     ("update", "secrets", "certificates are renewed after months"),
     ("create patch", "events", "for failures, which do not happen here"),
     ("get", "namespaces", "to match the namespace selectors of extensions that answer"),

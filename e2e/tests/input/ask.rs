@@ -37,7 +37,7 @@ impl Asker {
                 refused => return Ok((case.id(), refused.map(|(_, message)| message))),
             }
         }
-        bail!("{} is always written by somebody else", case.kind)
+        bail!("{} is always written by another client", case.kind)
     }
 
     /// Why an object with this spec is refused; `None` if it would be created.

@@ -78,7 +78,7 @@ async fn what_cannot_change_is_refused_by_its_name() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_cluster_that_somebody_else_looks_after_stays_theirs() -> anyhow::Result<()> {
+async fn a_cluster_that_another_manager_looks_after_stays_theirs() -> anyhow::Result<()> {
     let scope = Scope::new("input-elsewhere").await?;
     changes::stays_elsewhere(&scope).await?;
     scope.finish().await

@@ -31,7 +31,7 @@ pub(crate) fn right(kind: &Kind) -> Value {
         }
         // It is created, and must not hit other tests.
         ("ClusterFault", _) => json!({
-            "namespaceSelector": {"matchLabels": {"nobody": "here"}}, "effect": {"fail": {"reason": "Throttled"}},
+            "namespaceSelector": {"matchLabels": {"unused": "here"}}, "effect": {"fail": {"reason": "Throttled"}},
         }),
         ("Fault", _) => json!({"effect": {"fail": {"reason": "Throttled"}}}),
         ("Scenario", _) => json!({"steps": [{"say": "hello"}]}),

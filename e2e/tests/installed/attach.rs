@@ -60,6 +60,6 @@ async fn an_api_server_calls_the_webhooks_of_an_attached_process_until_that_ends
     let status = attached.interrupt().await?;
     assert!(status.success(), "{status}");
     assert_eq!(shell.run(CONFIGURATIONS).await?, before);
-    // It also removes definitions that nobody installed.
+    // It also removes definitions that were not installed.
     shell.run(&format!("'{program}' uninstall")).await.map(drop)
 }

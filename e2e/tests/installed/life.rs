@@ -260,12 +260,12 @@ pub(super) async fn left() -> anyhow::Result<String> {
     kubectl(&["get", &lasting.join(","), "--all-namespaces", "--no-headers", columns]).await
 }
 
-/// Whether a line of [`left`] is about one of our objects: by label, namespace, or name.
+/// Whether a line of [`left`] names one of our objects: by label, namespace, or name.
 pub(super) fn is_ours(line: &str) -> bool {
     ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
 }
 
-/// Whether a line is about an object of this provider.
+/// Whether a line names an object of this provider.
 fn of(provider: &str, line: &str) -> bool {
     let fields: Vec<_> = line.split_whitespace().collect();
     let (label, namespace) = PROVIDERS

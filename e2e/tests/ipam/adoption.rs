@@ -33,7 +33,7 @@ async fn address_by_hand_is_kept_for_the_claim_of_its_name() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn address_that_is_none_of_the_pools_harms_nobody_and_is_told() -> anyhow::Result<()> {
+async fn address_that_is_none_of_the_pools_harms_no_claim_and_is_told() -> anyhow::Result<()> {
     let scope = Scope::new("foreign").await?;
     let spec = json!({"addresses": ["10.5.0.10-10.5.0.20"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;

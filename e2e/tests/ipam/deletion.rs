@@ -23,7 +23,7 @@ async fn deleted_claim_takes_its_address_along_and_the_next_one_gets_it() -> any
 }
 
 #[tokio::test]
-async fn address_that_somebody_deletes_stays_as_long_as_its_claim() -> anyhow::Result<()> {
+async fn address_that_a_user_deletes_stays_with_its_claim() -> anyhow::Result<()> {
     let scope = Scope::new("held").await?;
     let spec = json!({"addresses": ["10.8.0.10-10.8.0.12"], "prefix": 24});
     scope.pool(kinds::IP_POOL, "pool", spec).await?;

@@ -21,7 +21,7 @@ async fn paused_claim_waits_until_it_is_unpaused() -> anyhow::Result<()> {
     paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
     scope.management.apply(&scope.namespace, &[paused]).await?;
     scope.waits("paused", "Paused").await?;
-    // The pool goes on: a later claim is served before the paused one.
+    // The pool keeps working: a later claim is served before the paused one.
     assert_eq!(scope.claim_in_turn(&["later"], kinds::IP_POOL, "pool").await?, ["10.12.0.10"]);
     assert_eq!(address_name(&scope.get(kinds::CLAIM, "paused").await?), None);
     scope.patch(kinds::CLAIM, "paused", &pausing(false)).await?;
@@ -82,7 +82,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
         let message = scope.waits(name, "Paused").await?;
         assert!(message.contains("Cluster"), "{message}");
     }
-    assert_eq!(scope.claim_in_turn(&["of-nobody"], kinds::IP_POOL, "pool").await?, ["10.14.0.10"]);
+    assert_eq!(scope.claim_in_turn(&["unowned"], kinds::IP_POOL, "pool").await?, ["10.14.0.10"]);
     scope.patch(kinds::CLUSTER, "cluster", &json!({"spec": {"paused": false}})).await?;
     let mut addresses = [scope.bound("by-name").await?, scope.bound("by-label").await?];
     addresses.sort();
@@ -97,7 +97,7 @@ async fn claims_of_a_paused_cluster_wait_until_it_is_unpaused() -> anyhow::Resul
     scope.management.apply(&scope.namespace, &[late]).await?;
     scope.waits("late", "Paused").await?;
     scope.management.delete(kinds::CLAIM, &scope.namespace, "by-name").await?;
-    scope.release(&["of-nobody"]).await?;
+    scope.release(&["unowned"]).await?;
     assert!(scope.get(kinds::ADDRESS, "by-name").await?["metadata"]["deletionTimestamp"].is_null());
     scope.patch(kinds::CLUSTER, "cluster", &json!({"spec": {"paused": false}})).await?;
     scope.gone(kinds::CLAIM, "by-name").await?;

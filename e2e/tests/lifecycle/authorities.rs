@@ -5,7 +5,7 @@ use nephele_e2e::{Look, Scope, Shape, management::kinds, state, until, wait::LIM
 use serde_json::json;
 
 #[tokio::test]
-async fn broken_authority_is_told_by_a_condition_and_harms_nobody_else() -> anyhow::Result<()> {
+async fn broken_authority_is_told_by_a_condition_and_harms_no_other() -> anyhow::Result<()> {
     let scope = Scope::new("authority").await?;
     let garbage = BASE64_STANDARD.encode("this is no certificate");
     let secret = json!({

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const QUIET: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn labels_of_a_machine_deployment_reach_machines_in_place_and_nobody_fights_over_them()
+async fn labels_of_a_machine_deployment_reach_machines_in_place_without_a_fight_over_them()
 -> anyhow::Result<()> {
     let scope = Scope::new("metadata").await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;

@@ -108,7 +108,7 @@ async fn cluster_is_spread_over_the_zones_of_its_cloud() -> anyhow::Result<()> {
     scope.finish().await
 }
 
-/// One of three zones is down and comes back: its machines are silent, it gets no new ones, and the others go on.
+/// One of three zones is down and returns: its machines are silent, it gets no new ones, and the others keep running.
 async fn outage(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     let down = ZONES[0];
     let spec = json!({"match": {"zones": [down]}, "effect": {"outage": {"retryAfter": "1s"}}});

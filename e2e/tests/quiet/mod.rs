@@ -1,3 +1,3 @@
-//! Clusters that nobody changes for minutes, each test on a management cluster of its own.
+//! Clusters that are not changed for minutes, each test on a management cluster of its own.
 
 mod class;

@@ -10,7 +10,7 @@ use nephele_e2e::{
 use crate::runtime::script::{BLOCKS, LABEL, PASSES, Script, registered};
 
 #[tokio::test]
-async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_comes_back_after_a_kill()
+async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_returns_after_a_kill()
 -> anyhow::Result<()> {
     let bare = Bare::with_runtime_extension("runtime-lifecycle").await?;
     let mut handlers = registered(&bare).await?;

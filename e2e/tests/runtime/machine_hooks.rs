@@ -32,7 +32,7 @@ request! {
 }
 
 response! {
-    /// Makes the machine wait, or lets it go on.
+    /// Makes the machine wait, or lets it continue.
     struct MachineResponse: retry {}
 }
 

@@ -11,7 +11,7 @@ pub(crate) const EXTENSION_CONFIG: &str = "nephele";
 /// A response that makes Cluster API call again after a second.
 pub(crate) const BLOCKS: &str =
     r#"{"Status": "Success", "RetryAfterSeconds": 1, "Message": "held by the test"}"#;
-/// A response that lets Cluster API go on.
+/// A response that lets Cluster API continue.
 pub(crate) const PASSES: &str = r#"{"Status": "Success"}"#;
 
 pub(crate) struct Script {

@@ -41,7 +41,7 @@ const STEPS: [Step; 8] = [
 const KILLED_AT: &str = "AfterControlPlaneUpgrade-v1.35.0";
 
 #[tokio::test]
-async fn an_upgrade_over_two_minor_versions_waits_at_every_hook_until_the_extension_lets_it_go_on()
+async fn an_upgrade_over_two_minor_versions_waits_at_every_hook_until_the_extension_lets_it_continue()
 -> anyhow::Result<()> {
     let bare = Bare::with_runtime_extension("runtime-upgrade").await?;
     registered(&bare).await?;
@@ -69,7 +69,7 @@ async fn an_upgrade_over_two_minor_versions_waits_at_every_hook_until_the_extens
         says(&cluster, hook).await?;
         assert_eq!(versions(&cluster).await?, [*control_plane, *workers], "{call}");
         for Step { call: later, .. } in &STEPS[index + 1..] {
-            assert_eq!(script.record(later).await?, None, "{later} was called before {call} let it go on");
+            assert_eq!(script.record(later).await?, None, "{later} was called before {call} let it continue");
         }
         if *call == KILLED_AT {
             bare.kill_manager(LABEL).await?;

@@ -25,7 +25,7 @@ SECONDS_MAX = 20
 
 
 def is_running(pid: int) -> bool:
-    """False also for an ended process whose exit status nobody has read: in a container, often nobody does."""
+    """False also for an ended process whose exit status was not read: in a container, it often is not."""
     try:
         # The name in parentheses can contain anything. The state follows it.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"

@@ -19,7 +19,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         // Extensions belong to a management cluster, like Cluster API's own, and stay when clusters move.
         named_by_a_label(finished(&v1alpha1::CloudExtensionConfig::crd(), Objects::Stay)),
-        // It is about the namespaces of one management cluster, and so are the Faults that it makes.
+        // It selects the namespaces of one management cluster, and so are the Faults that it makes.
         named_by_a_label(finished(&v1alpha1::ClusterFault::crd(), Objects::Stay)),
         // What goes wrong is tried out in one place. Moved clusters get away from it.
         finished(&v1alpha1::Fault::crd(), Objects::Stay),

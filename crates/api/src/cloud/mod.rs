@@ -20,7 +20,7 @@ pub const GROUP: &str = "cloud.nephele.dev";
 /// The SimulatedCloud of a cluster that names none, if the namespace has one of this name.
 pub const DEFAULT_NAME: &str = "default";
 
-/// Annotation, with any value, of a SimulatedCloud or Fault that is being restored from a checkpoint. As long as it has the
+/// Annotation, with any value, of a SimulatedCloud or Fault that is being restored from a checkpoint. While it has the
 /// annotation, managers act as if it did not exist: its status, which says what the cloud has to know first, is not yet
 /// written.
 pub const RESTORING_ANNOTATION: &str = "cloud.nephele.dev/restoring";

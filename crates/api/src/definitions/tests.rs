@@ -283,7 +283,7 @@ fn the_definitions_are_the_same_every_time() {
 
 /// In a template they would be the same for all objects that are created from it.
 #[test]
-fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_is_about_changes() {
+fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_forbids_changes() {
     let rules = |kind: &str, version: usize| -> Vec<(String, String)> {
         let pointer = format!(
             "/spec/versions/{version}/schema/openAPIV3Schema/properties/spec/properties/template/properties/spec"

@@ -13,10 +13,10 @@
 //! No conversion loses data. When a plain conversion and back would change the object, the annotation
 //! `cluster.x-k8s.io/conversion-data` holds the whole spec or status of the other version; other objects have no
 //! annotation. Each part of the annotation is used only while it converts to the part that the object has now. So a
-//! change in one version is visible in the other, and unchanged parts come back as they were written.
+//! change in one version is visible in the other, and unchanged parts stay as they were written.
 //!
-//! `failureReason` and `failureMessage` of the old version do not exist in the new one, and are in the annotation as
-//! long as the object has a status.
+//! `failureReason` and `failureMessage` of the old version do not exist in the new one, and are in the annotation
+//! while the object has a status.
 
 mod object;
 mod parts;

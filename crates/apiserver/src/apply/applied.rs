@@ -119,7 +119,7 @@ fn apply_tracked(
     Ok(Applied { object, managers })
 }
 
-/// Removes what the applier applied the last time, does not apply now, and nobody else owns. Named fields are removed
+/// Removes what the applier applied the last time, does not apply now, and no other manager owns. Named fields are removed
 /// with the last of their parts, unless others have parts in them.
 fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers, fields: &FieldSet) -> Value {
     let last = with_named(schema, last);
@@ -130,7 +130,7 @@ fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers,
     let without = |fields: &FieldSet| left(&remove(schema, merged, fields, Emptied::Null));
     let kept = without(&last).union(&with_named(schema, &managed));
     let pruned = without(&all.difference(&kept));
-    // What nobody owned stays. A real server makes null of an emptied map or list that somebody else owns, and drops
+    // What had no owner stays. A real server makes null of an emptied map or list that another manager owns, and drops
     // nulls when it stores the object; here its owner keeps it.
     remove(schema, merged, &all.difference(&pruned).intersection(&last), Emptied::Empty)
 }

@@ -37,7 +37,7 @@ fn cut(text: &str) -> &str {
 }
 
 impl Conflicts {
-    /// The conflicts of somebody who changes these fields.
+    /// The conflicts of a manager that changes these fields.
     pub(super) fn with(managers: &Managers, changed: &FieldSet) -> Self {
         let conflict = |(id, managed): (&ManagerId, &Managed)| {
             let fields = managed.fields.intersection(changed);

@@ -93,7 +93,7 @@ impl Managers {
         managed_fields.and_then(|value| Self::read(value).ok()).unwrap_or_default()
     }
 
-    /// `managedFields`: appliers first, then by time and name. None if nobody owns anything.
+    /// `managedFields`: appliers first, then by time and name. None if nothing has an owner.
     pub(crate) fn write(&self) -> Option<Value> {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(id, managed)| {
@@ -161,7 +161,7 @@ impl Managers {
     }
 }
 
-/// Whether `managedFields` in a request say that nobody owns anything: an empty list, or one empty entry
+/// Whether `managedFields` in a request say that nothing has an owner: an empty list, or one empty entry
 /// (`isResetManagedFields`).
 pub(crate) fn is_reset(value: &Value) -> bool {
     match value.as_array().map(Vec::as_slice) {

@@ -9,7 +9,7 @@ use super::path_element::PathElement;
 use super::schema::Schema;
 use super::view::View;
 
-/// The fields that somebody owns who applies `value`: the values that are not merged further, the elements of merged
+/// The fields that an applier of `value` owns: the values that are not merged further, the elements of merged
 /// lists, and the fields of maps that have no name in the schema.
 pub(super) fn fields_of(schema: Schema<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();

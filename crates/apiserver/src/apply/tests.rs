@@ -74,7 +74,7 @@ fn config() -> impl Strategy<Value = Value> {
     )
 }
 
-/// As [`config`], but nothing in it is empty. Nobody owns an empty list of elements, and only those own an empty map
+/// As [`config`], but nothing in it is empty. An empty list of elements has no owner, and only those own an empty map
 /// who applied it empty, so the laws about owners do not hold for them, here as in the real server.
 fn full_config() -> impl Strategy<Value = Value> {
     fn full(value: Value) -> Value {
@@ -231,7 +231,7 @@ proptest! {
         let third = second.and_then(|applied| by("two", &c, &applied));
         if let Ok(third) = third {
             prop_assert_eq!(owned(&third, "one"), owned(&first, "one"));
-            // The order of lists is nobody's.
+            // The order of lists has no owner.
             let again = by("one", &a, &third).map(|again| (plain(&again.object), again.managers));
             prop_assert_eq!(again.map_err(|error| error.to_string()), Ok((plain(&third.object), third.managers)));
         }
@@ -248,9 +248,9 @@ proptest! {
         }
     }
 
-    /// What was there before the first apply stays until somebody changes it.
+    /// What was there before the first apply stays until it is changed.
     #[test]
-    fn fields_of_nobody_and_of_updaters_stay(live in config(), config in config()) {
+    fn fields_without_an_owner_and_of_updaters_stay(live in config(), config in config()) {
         let live = Applied { object: live, managers: Managers::default() };
         if let Ok(applied) = by("one", &config, &live) {
             let undone = by("one", &bare(), &applied).unwrap();
@@ -298,7 +298,7 @@ proptest! {
             let again = on(&next, &b).unwrap();
             let twice = on(&again, &b).unwrap();
             prop_assert_eq!(&twice.object, &again.object);
-            // If nobody owns anything, the second apply is the first one again.
+            // If nothing has an owner, the second apply is the first one again.
             prop_assert!(again.managers.is_empty() || twice.managers == again.managers);
         }
     }

@@ -29,7 +29,7 @@ impl Writer<'_> {
     }
 }
 
-/// Fields that nobody owns, because the server does (`stripmeta.go`).
+/// Fields that no manager owns, because the server does (`stripmeta.go`).
 static SERVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut set = FieldSet::default();
     for field in ["apiVersion", "kind", "metadata"] {
@@ -55,7 +55,7 @@ pub(super) fn without_server_owned(fields: &FieldSet) -> FieldSet {
     fields.difference(&SERVER_OWNED)
 }
 
-/// The managers after `writer` changed `live` to `new`: it owns what it changed or added, and nobody owns what is gone.
+/// The managers after `writer` changed `live` to `new`: it owns what it changed or added, and what is gone has no owner.
 /// If it changed nothing, nothing is different.
 pub(crate) fn update(
     schema: Schema<'_>,

@@ -13,7 +13,7 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The group that may do everything, impersonation included. There are no roles, so nobody else may impersonate.
+/// The group that may do everything, impersonation included. There are no roles, so no other client may impersonate.
 const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 

@@ -34,7 +34,7 @@ impl Write<'_> {
             }
             Method::GET | Method::HEAD => return Ok(json_response(StatusCode::OK, &current)),
             Method::PUT => decode(self.headers, self.body)?,
-            // Upstream maps the fields of a Scale to those of its workload. Nobody needs that here yet.
+            // Upstream maps the fields of a Scale to those of its workload. That is not needed here yet.
             Method::PATCH if media_type(self.headers) == APPLY => return Err(apply_is_unsupported()),
             Method::PATCH => {
                 let patch = serde_json::from_slice(self.body)

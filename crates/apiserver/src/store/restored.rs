@@ -87,7 +87,7 @@ fn definition() -> Value {
 }
 
 #[test]
-fn objects_come_back_with_versions_uids_and_kinds_and_the_counter_goes_on_above_them() {
+fn objects_return_with_versions_uids_and_kinds_and_the_counter_continues_above_them() {
     let (store, memory) = empty();
     create(&store, &definition::key_of("things.g.io"), definition());
     let thing = Key::new("g.io", "things", "default", "a");
@@ -226,7 +226,7 @@ fn shape(store: &Store) -> Vec<Value> {
 
 proptest! {
     #[test]
-    fn store_goes_on_as_if_it_had_never_stopped(before in vec(step(), 0..30), after in vec(step(), 0..20)) {
+    fn store_continues_as_if_it_had_never_stopped(before in vec(step(), 0..30), after in vec(step(), 0..20)) {
         let (store, memory) = empty();
         run(&store, &before);
         let (again, kept_again) = restore(&memory.content());

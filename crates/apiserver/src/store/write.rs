@@ -140,7 +140,7 @@ impl Store {
         self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Updated(writer), edit))
     }
 
-    /// Runs the edit of a large object before the store is locked, so that nobody waits for it. If somebody else changes
+    /// Runs the edit of a large object before the store is locked, so that no request waits for it. If another request changes
     /// the object meanwhile, the edit fails.
     fn outside<'a, E: From<StoreError> + 'a>(
         &self,

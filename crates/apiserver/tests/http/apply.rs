@@ -360,7 +360,7 @@ async fn status_is_applied_and_owned_through_its_subresource() {
 }
 
 #[tokio::test]
-async fn new_node_keeps_the_status_that_is_applied_and_nobody_owns_it() {
+async fn new_node_keeps_the_status_that_is_applied_and_has_no_owner() {
     let server = server();
     let path = "/api/v1/nodes/n";
     let node = |pods: &str| {

@@ -134,7 +134,7 @@ async fn new_objects_have_the_defaults_of_their_kind() {
 }
 
 #[tokio::test]
-async fn a_default_returns_when_its_field_is_removed_and_nobody_owns_it() {
+async fn a_default_returns_when_its_field_is_removed_and_has_no_owner() {
     let server = server();
     let path = format!("{DEPLOYMENTS}/d");
     let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 3}});

@@ -187,7 +187,7 @@ async fn port_forward_is_handed_over_for_pods_that_exist() {
     let server = server();
     post(&server, pods, pod("a", json!({}))).await;
     let path = format!("{pods}/a/portforward");
-    assert_eq!(get(&server, &path).await.0, 404, "nobody forwards yet");
+    assert_eq!(get(&server, &path).await.0, 404, "there is no port-forward yet");
     let server = server.with_port_forward(Arc::new(Echo));
     for method in ["GET", "POST"] {
         let response = call(&server, Call { method, path: &path, ..Call::default() }).await;

@@ -168,7 +168,7 @@ impl Watch {
 
     /// The next event as `TYPE name`, with `@end` for the end of the initial events.
     pub(crate) async fn brief(&mut self) -> String {
-        let event = self.next().await.expect("the watch goes on");
+        let event = self.next().await.expect("the watch continues");
         brief(&event)
     }
 }

@@ -333,7 +333,7 @@ async fn read_all(server: &ApiServer, watches: usize, query: &str) -> (JoinSet<(
     (reading, parts)
 }
 
-/// Between two turns of somebody else's task, one watcher of a cluster tells something, however many there are.
+/// Between two turns of another task, one watcher of a cluster tells something, however many there are.
 #[tokio::test]
 async fn many_watchers_let_others_go_first() {
     const WATCHES: usize = 300;

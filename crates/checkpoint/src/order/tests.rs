@@ -121,7 +121,7 @@ fn nothing_acts_on_an_object_that_is_created() {
 }
 
 #[test]
-fn a_status_is_about_the_new_generation_if_it_was_about_the_newest() {
+fn a_status_describes_the_new_generation_if_it_described_the_newest() {
     let mut saved = of("cluster.x-k8s.io/v1beta2", "Machine", 1, &[]);
     assert_eq!(status(&saved, Some(1)), None);
     saved.metadata.generation = Some(7);

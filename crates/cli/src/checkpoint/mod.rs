@@ -1,4 +1,4 @@
-//! `nephele checkpoint`: clusters with everything in them go into a file, and come back from it.
+//! `nephele checkpoint`: clusters with everything in them go into a file, and return from it.
 
 mod restore;
 mod save;

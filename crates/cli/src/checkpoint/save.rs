@@ -24,7 +24,7 @@ use crate::output::print;
 pub(super) const AFTER_HELP: &str = "\
 The file has the objects of Cluster API and of the simulated cloud with their status, the Secrets of the \
 clusters, and everything in the workload clusters. Only its owner can read it. Nothing is changed, and \
-controllers go on meanwhile.";
+controllers keep working meanwhile.";
 
 /// How long the manager may take for the objects of a thousand clusters.
 const TIME_LIMIT: Duration = Duration::from_secs(600);

@@ -84,7 +84,7 @@ impl Destination {
     pub(super) async fn close(&self, entries: &[Entry]) -> anyhow::Result<()> {
         self.remove(entries).await?;
         if let Self::Folder { path, created: true } = self {
-            // It may contain what somebody else wrote.
+            // It may contain what others wrote.
             let _ = fs::remove_dir(path);
         }
         Ok(())
@@ -116,7 +116,7 @@ async fn change(
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Nobody else can read a temporary file. Its permissions become those of the file that it replaces.
+    // No other user can read a temporary file. Its permissions become those of the file that it replaces.
     let mut file = tempfile::Builder::new().prefix(".nephele-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     if let Ok(before) = fs::metadata(path) {
@@ -127,7 +127,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// client-go's lock of a kubeconfig: a file that exists while somebody changes it.
+/// client-go's lock of a kubeconfig: a file that exists while a program changes it.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -155,7 +155,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Without it, others would have to wait for somebody to delete it; there is nobody to tell.
+        // Without it, others would have to wait until it is deleted; there is no one to tell.
         let _ = fs::remove_file(&self.0);
     }
 }

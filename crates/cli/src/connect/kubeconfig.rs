@@ -118,7 +118,7 @@ pub(super) fn without(kubeconfig: &str, entries: &[Entry]) -> Result<Option<Stri
 
 #[derive(Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     /// With the server's URL.
     Us(String),
     Other,
@@ -132,7 +132,7 @@ fn owner(document: &Mapping, name: &str) -> Owner {
         return Owner::Us(cluster.get("server").and_then(Value::as_str).unwrap_or_default().to_owned());
     }
     let exists = LISTS.iter().any(|(list, _)| lookup(document, list, name).is_some());
-    if exists { Owner::Other } else { Owner::Nobody }
+    if exists { Owner::Other } else { Owner::None }
 }
 
 fn previous_context(document: &Mapping, name: &str) -> String {

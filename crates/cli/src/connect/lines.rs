@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::plan::{ClusterId, Waiting};
 
-/// Prints a line, unless nobody reads it any more: the kubeconfigs still have to be removed at the end.
+/// Prints a line, unless its reader is gone: the kubeconfigs still have to be removed at the end.
 pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// Fails when a cluster that was asked for cannot be forwarded. Later, one that is gone may come back.
+    /// Fails when a cluster that was asked for cannot be forwarded. Later, one that is gone may appear again.
     fn check(&self, observed: &BTreeMap<ClusterId, Observed>) -> Result<(), Problem> {
         for (id, waiting) in plan(&self.selection, observed, &BTreeMap::new()).waiting {
             match waiting {

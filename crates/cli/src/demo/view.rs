@@ -106,7 +106,7 @@ impl View {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (name, PoolView { addresses, usage }) in &self.pools {
-            let usage = usage.as_deref().unwrap_or("nobody looks after it yet");
+            let usage = usage.as_deref().unwrap_or("no manager looks after it yet");
             lines.push(format!("{name:<28} {:<13} {addresses:<28} {usage}", "Pool"));
         }
         for (name, cluster) in &self.clusters {

@@ -23,7 +23,7 @@ const REASON_MAX: usize = 4 * 1024;
 /// A request to the manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    /// What it is about, such as "the journal".
+    /// What it shows, such as "the journal".
     pub(crate) about: &'static str,
     pub(crate) method: Method,
     /// The path, with its parameters.

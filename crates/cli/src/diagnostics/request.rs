@@ -137,7 +137,7 @@ fn tls(provider: &Arc<CryptoProvider>, certificate: Option<String>) -> anyhow::R
 }
 
 /// Controllers sign their certificates themselves at start. Accepts the one of which the fingerprint was published. Of
-/// Cluster API's controllers nobody knows one: the API server leads the connection to the pod, and the token that is sent
+/// Cluster API's controllers none is known: the API server leads the connection to the pod, and the token that is sent
 /// there may only read metrics.
 #[derive(Debug)]
 struct Published {

@@ -1,4 +1,4 @@
-//! `nephele doctor`: what is wrong with a management cluster, and what mends it.
+//! `nephele doctor`: checks a management cluster and prints fixes.
 //!
 //! ```text
 //!  management cluster ──fetch──▶ Snapshot (plain values) ──checks (pure)──▶ findings ──▶ text, exit code

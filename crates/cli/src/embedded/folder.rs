@@ -29,7 +29,7 @@ impl Folder {
         Ok(Self { path, is_temporary: false })
     }
 
-    /// A folder that did not exist before, so that nobody else has put anything into it.
+    /// A folder that did not exist before, so that no other user has put anything into it.
     fn temporary(prefix: &str) -> anyhow::Result<Self> {
         let base = std::env::temp_dir();
         for number in 0..NAMES_MAX {

@@ -106,7 +106,7 @@ spec: {}
 apiVersion: cloud.nephele.dev/v1alpha1
 kind: Fault
 metadata: {name: address}
-spec: {match: {names: [of-nobody]}, effect: {notReady: {}}, budget: {count: 1}}
+spec: {match: {names: [unowned]}, effect: {notReady: {}}, budget: {count: 1}}
 ---
 apiVersion: cloud.nephele.dev/v1alpha1
 kind: Scenario

@@ -80,7 +80,7 @@ impl NamespaceArgs {
     }
 }
 
-/// What it is about: everything, without these flags.
+/// What it matches: everything, without these flags.
 #[derive(Debug, Default, Args)]
 struct MatchArgs {
     /// This operation, such as CreateInstance; repeatable
@@ -298,7 +298,7 @@ where
     Ok(format!("{called} is {phase}{told}"))
 }
 
-/// What a Fault does, if its status is about the current spec.
+/// What a Fault does, if its status describes the current spec.
 fn in_force(fault: &Fault) -> Option<InForce> {
     let FaultStatus { phase, matched, hits, conditions, .. } = fault.status.clone()?;
     let ready = conditions::find(&conditions, conditions::types::READY)?;
@@ -307,7 +307,7 @@ fn in_force(fault: &Fault) -> Option<InForce> {
     is_current.then(|| InForce { phase, told, message: ready.message.clone() })
 }
 
-/// What a ClusterFault does, if its status is about the current spec, and each namespace has its Fault or cannot have it.
+/// What a ClusterFault does, if its status describes the current spec, and each namespace has its Fault or cannot have it.
 fn in_force_everywhere(fault: &ClusterFault) -> Option<InForce> {
     let status = fault.status.clone()?;
     let ready = conditions::find(&status.conditions, conditions::types::READY)?;

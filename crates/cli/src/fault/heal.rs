@@ -48,8 +48,8 @@ pub(super) async fn run(args: HealArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes Faults by name, or all of them. Returns their names. Those of a ClusterFault are left out, because they would come
-/// back.
+/// Deletes Faults by name, or all of them. Returns their names. Those of a ClusterFault are left out, because they would be made
+/// again.
 async fn heal<K>(
     api: &Api<K>,
     namespace: Option<&str>,
@@ -88,7 +88,7 @@ where
         let name = fault.name_any();
         if let Some(cluster_fault) = cluster_fault(&fault) {
             let message = format!(
-                "{kind} {name}{place} is of the ClusterFault {cluster_fault} and would come back; heal that with \
+                "{kind} {name}{place} is of the ClusterFault {cluster_fault} and would be made again; heal that with \
                  `nephele fault heal --all-namespaces {cluster_fault}`"
             );
             return Err(Problem::new(Exit::Failed, message).into());
@@ -158,7 +158,7 @@ mod tests {
         management.create(&serde_json::from_value::<Fault>(fault).expect("a Fault")).await;
         let faults: Api<Fault> = management.api();
         let refused = heal(&faults, Some("default"), Some(vec!["cluster-fault-all".to_owned()])).await;
-        let message = refused.expect_err("it would come back").to_string();
+        let message = refused.expect_err("it would be made again").to_string();
         assert!(message.contains("nephele fault heal --all-namespaces all"), "{message}");
         assert_eq!(heal(&faults, Some("default"), None).await.expect("none of its own"), [""; 0]);
         assert_eq!(heal(&cluster_faults, None, None).await.expect("it is there"), ["all"]);

@@ -41,7 +41,7 @@ pub(super) fn roles(found: &Found) -> anyhow::Result<Roles> {
             "another installation has the kinds of the IPAM provider in-cluster and keeps that role"
                 .to_owned(),
         ),
-        (None, Owner::Nobody | Owner::Us) => None,
+        (None, Owner::None | Owner::Us) => None,
     };
     Ok(Roles { ipam: note.is_none(), note })
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn found() -> Found {
-        Found { cluster_api: true, providers: Vec::new(), pools: Owner::Nobody }
+        Found { cluster_api: true, providers: Vec::new(), pools: Owner::None }
     }
 
     fn with_provider(name: &str) -> Found {

@@ -127,7 +127,7 @@ mod tests {
             let conversion = definitions.get(&name).await.expect("it stays").spec.conversion.expect("one");
             assert_eq!((conversion.strategy.as_str(), conversion.webhook), ("None", None));
         }
-        create(&secrets, certificate("somebody")).await;
+        create(&secrets, certificate("another")).await;
         assert!(!forget(&client, "nephele-system", CERTIFICATES[0]).await.expect("an answer"));
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Found {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Owner {
     #[default]
-    Nobody,
+    None,
     /// An earlier `nephele install`.
     Us,
     Others,
@@ -101,8 +101,7 @@ impl Management {
         Ok(Found {
             cluster_api: clusters.is_some(),
             providers: self.providers().await?,
-            pools: pools
-                .map_or(Owner::Nobody, |pools| if is_ours(&pools) { Owner::Us } else { Owner::Others }),
+            pools: pools.map_or(Owner::None, |pools| if is_ours(&pools) { Owner::Us } else { Owner::Others }),
         })
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct ShowArgs {
     /// Only operations that this Fault hit, and its events.
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
-    /// Go on with what happens from now on.
+    /// Also print what happens from now on.
     #[arg(long, short, conflicts_with = "file")]
     follow: bool,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::exit::Problem;
 const ATTEMPTS_MAX: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
 /// Cluster API refuses to work with a class that it has not looked at yet, and tries again later. Without Cluster API,
-/// as with `nephele up`, nobody looks at it.
+/// as with `nephele up`, no controller looks at it.
 const CLASS_SEEN_WITHIN: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(100);
 

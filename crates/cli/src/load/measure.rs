@@ -27,7 +27,7 @@ pub(super) struct Measured {
 /// Why the measurement ended.
 pub(super) enum Ended {
     AllAvailable,
-    /// Somebody deleted some clusters; all others were available.
+    /// Some clusters were deleted; all others were available.
     SomeGone,
     OutOfTime,
     Interrupted,

@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// Prints a line, unless nobody reads it any more: the clusters still have to be deleted.
+/// Prints a line, unless its reader is gone: the clusters still have to be deleted.
 pub(super) fn line(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }

@@ -158,7 +158,7 @@ impl Record {
         self.machines.values().filter(|times| times.reached.contains_key(&step)).count()
     }
 
-    /// Whether nothing more is to be expected of these Clusters: each was available, or somebody deleted it.
+    /// Whether nothing more is to be expected of these Clusters: each was available, or was deleted.
     pub(super) fn is_over(&self, names: &[String]) -> bool {
         names.iter().all(|name| {
             self.clusters
@@ -171,7 +171,7 @@ impl Record {
     pub(super) fn missing(&self, names: &[String]) -> Vec<(String, String)> {
         let reason = |name: &String| match self.clusters.get(name) {
             Some(times) if times.reached.contains_key(&ClusterStep::Available) => None,
-            Some(ClusterTimes { is_gone: true, .. }) => Some("somebody deleted it".to_owned()),
+            Some(ClusterTimes { is_gone: true, .. }) => Some("it was deleted".to_owned()),
             Some(ClusterTimes { obstacle: (_, message), .. }) if !message.is_empty() => Some(message.clone()),
             Some(_) => Some("Cluster API has not reported on it; does its controller run?".to_owned()),
             None => Some("it was not created".to_owned()),

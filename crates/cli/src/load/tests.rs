@@ -1,4 +1,4 @@
-//! The command against an embedded management API, with the manager and the stand-in or with nobody.
+//! The command against an embedded management API, with the manager and the stand-in or without them.
 
 use clap::Parser;
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -121,7 +121,7 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
     api.end();
 }
 
-/// Nobody plays Cluster API here, so nothing comes up.
+/// Nothing plays Cluster API here, so nothing comes up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_limit_leaves_nothing() {
     let api = TestApi::start("load-late");

@@ -22,7 +22,7 @@ pub(crate) struct ManagerPod {
     pub(crate) name: String,
     pub(crate) uid: String,
     address: String,
-    /// Whether it runs and nobody has deleted it.
+    /// Whether it runs and is not being deleted.
     pub(super) usable: bool,
     /// The lease for which it competes; None without leader election.
     pub(crate) lease: Option<LeaseId>,

@@ -5,7 +5,7 @@ use nephele_api::cloud::v1alpha1::StepStatus;
 
 /// The lines about the steps that have changed.
 pub(super) fn news(before: &[StepStatus], after: &[StepStatus]) -> Vec<String> {
-    // That somebody has looked again is no news.
+    // Another look is no news.
     let told = |step: &StepStatus| StepStatus { looked: None, ..step.clone() };
     let changed =
         after.iter().enumerate().filter(|(index, step)| before.get(*index).map(told) != Some(told(step)));

@@ -82,7 +82,7 @@ fn table(scenario: &Scenario) -> String {
     text
 }
 
-/// The steps as test cases. A step that looks for what the scenario is about fails; any other one has an error.
+/// The steps as test cases. A step that looks for what the scenario checks fails; any other one has an error.
 pub(super) fn junit(scenario: &Scenario) -> String {
     let status = scenario.status.clone().unwrap_or_default();
     let name = escaped(&scenario.name_any());

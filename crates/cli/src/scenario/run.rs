@@ -31,7 +31,7 @@ pub(crate) struct RunArgs {
     file: PathBuf,
     #[command(flatten)]
     access: AccessArgs,
-    /// How long to follow it. It goes on afterwards.
+    /// How long to follow it. It continues afterwards.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = nephele_go_duration::parse)]
     timeout: Duration,
     /// Write a report for continuous integration to this file.
@@ -67,12 +67,12 @@ pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::R
     let name = created.name_any();
     print(&format!("Scenario {}/{name} is created\n", access.namespace))?;
     let Some(followed) = shutdown.run_until_cancelled(timeout(patience, follow(&api, &name))).await else {
-        eprintln!("Scenario {name} goes on; `nephele scenario report {name}` shows it");
+        eprintln!("Scenario {name} continues; `nephele scenario report {name}` shows it");
         return Ok(ExitCode::from(INTERRUPTED));
     };
     let Ok(followed) = followed else {
         let patience = nephele_go_duration::format(patience);
-        let message = format!("Scenario {name} is not over within {patience} (--timeout); it goes on");
+        let message = format!("Scenario {name} is not over within {patience} (--timeout); it continues");
         return Err(Problem::new(Exit::Failed, message).into());
     };
     let ended = followed?;
@@ -105,7 +105,7 @@ async fn follow(api: &Api<Scenario>, name: &str) -> anyhow::Result<Scenario> {
     let mut seen = Vec::new();
     let mut changes = pin!(watch_object(api.clone(), name).default_backoff());
     while let Some(change) = changes.next().await {
-        // The watch begins again by itself; meanwhile the scenario goes on.
+        // The watch begins again by itself; meanwhile the scenario continues.
         let Ok(change) = change else { continue };
         let Some(scenario) = change else {
             let message = format!("Scenario {name} was deleted while it was followed");

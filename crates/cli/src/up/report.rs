@@ -68,7 +68,7 @@ impl Report {
         };
         let mut stdout = std::io::stdout().lock();
         let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-        written.context("failed to print the report: nobody reads standard output")
+        written.context("failed to print the report: standard output has no reader")
     }
 
     fn text(&self, took: Duration) -> String {

@@ -112,7 +112,7 @@ fn a_missing_kubeconfig_is_named() {
 
 #[test]
 fn an_unreachable_server_is_exit_code_5() {
-    // Nobody listens on a port that was just given back.
+    // Nothing listens on a port that was just given back.
     let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
     let server = format!("http://{address}");
     let (_folder, path) = kubeconfig(&server);

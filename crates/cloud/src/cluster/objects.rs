@@ -38,7 +38,7 @@ impl Cluster {
     }
 
     /// Removes the kept objects of machines that no longer exist. A second Node of a machine counts as one of these: it
-    /// comes back with the machine, if the machine still has it.
+    /// returns with the machine, if the machine still has it.
     pub(crate) fn remove_former_machines(&self) {
         if !self.came_back {
             return;
@@ -62,7 +62,7 @@ impl Cluster {
         }
     }
 
-    /// Removes the kept objects of a machine that is being deleted and never came back.
+    /// Removes the kept objects of a machine that is being deleted and never returned.
     pub(crate) fn remove_former_machine(&self, name: &str) {
         if self.came_back && !self.state.lock().machines.contains_key(name) {
             // Its role is not known any more.

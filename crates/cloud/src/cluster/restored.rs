@@ -1,4 +1,4 @@
-//! What comes back when a client deletes or empties it, because something in a real cluster restores it: the API server its
+//! What reappears when a client deletes or empties it, because something in a real cluster restores it: the API server its
 //! namespaces and its own Service, a controller the default service accounts, and the kubelet of a Node that exists its
 //! Lease, its mirror pods and its status. Nothing restores the ConfigMaps and roles of kubeadm, the addons, or a Node.
 
@@ -16,7 +16,7 @@ use crate::projection::{self, Component, Projected};
 /// deletion see it, and clients that delete again and again cause a write in this time at most.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What clients changed since the last look, as far as somebody restores it.
+/// What clients changed since the last look, as far as it is restored.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Missed {
     /// An object that each cluster has.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_real_cluster_restores_comes_back_as_another_object() {
+    async fn what_a_real_cluster_restores_returns_as_another_object() {
         let cluster = running();
         let keeper = cluster.clone();
         let kept = tokio::spawn(async move { keeper.keep_restored().await });

@@ -155,7 +155,7 @@ impl Cluster {
             instance.is_deleting = true;
         }
         if machine.reached(Stage::Etcd).is_some() {
-            // The etcd member is down. It stays a member while its machine exists, because no client has asked etcd to
+            // The etcd member is down. It stays a member while its machine exists, because etcd was not asked to
             // remove it.
             self.served.etcd.lock().set_running(self.member(&machine.spec.id.name), false);
         }
@@ -182,7 +182,7 @@ impl Cluster {
     /// Forgets a machine that is gone. Its objects in the cluster are removed, as a cloud controller and the pod garbage
     /// collector would do.
     ///
-    /// An etcd member that no client removed goes with its machine. A real etcd would list it forever as down. Here the
+    /// An etcd member that was not removed goes with its machine. A real etcd would list it forever as down. Here the
     /// members must be those that the management objects show, so that a restart changes nothing.
     fn show_gone(&self, state: &mut State, name: &str) {
         if let Some(credentials) = &mut state.credentials {

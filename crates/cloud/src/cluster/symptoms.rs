@@ -97,7 +97,7 @@ impl Cluster {
     }
 
     /// Lets the Node have the provider ID of its machine, or that of no machine because of a fault. The provider ID of a
-    /// Node cannot be changed. Where it differs, somebody deletes the Node, its pods go with it, and the kubelet registers
+    /// Node cannot be changed. Where it differs, an operator deletes the Node, its pods go with it, and the kubelet registers
     /// again.
     fn show_provider_id(&self, machine: &mut Machine) {
         let spec = &machine.spec;
@@ -114,7 +114,7 @@ impl Cluster {
         self.register(machine, &name, at);
     }
 
-    /// Lets kubelets fall silent and come back in turn, as the faults of their machines say. Runs until the cluster is
+    /// Lets kubelets fall silent and report again in turn, as the faults of their machines say. Runs until the cluster is
     /// deleted.
     pub(crate) async fn keep_flapping(&self) {
         loop {

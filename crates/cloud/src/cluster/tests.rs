@@ -256,7 +256,7 @@ fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
 }
 
 #[test]
-fn member_that_was_removed_before_a_restart_does_not_come_back() {
+fn member_that_was_removed_before_a_restart_stays_removed() {
     let cluster = cluster();
     for name in ["a", "b", "c"] {
         let removed = name == "a";
@@ -276,7 +276,7 @@ fn ready(cluster: &Cluster, name: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelet_falls_silent_and_comes_back_in_turn_until_it_is_healed() {
+async fn kubelet_is_silent_and_reports_in_turn_until_it_is_healed() {
     let start = tokio::time::Instant::now();
     let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
     let cluster = Arc::new(cluster_at(&driver(), clock));

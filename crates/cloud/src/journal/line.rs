@@ -43,7 +43,7 @@ pub struct JournalLine {
     /// More words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The faults that counted the operation, or that the event is about.
+    /// The faults that counted the operation, or that caused the event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Whether the last of these faults hit the operation.
@@ -169,15 +169,15 @@ impl JournalLine {
             EventKind::BackendOutOfService(name) => ("BackendOutOfService", format!("machine {name}")),
             EventKind::Leaked { fault, is_replaced: true, .. } => {
                 self.faults = vec![fault.clone()];
-                let message = "A repeated creation made a second instance; the first one still exists, and belongs to \
-                               nobody";
+                let message = "A repeated creation made a second instance; the first one still exists, and has no \
+                               owner";
                 ("Leaked", format!("{message} (Fault {fault})"))
             }
             EventKind::Leaked { fault, is_adopted, .. } => {
                 self.faults = vec![fault.clone()];
                 let known = if *is_adopted { "Known again after a restart: the" } else { "The" };
                 let what = noun(event.id.kind);
-                let message = format!("{known} {what} still exists, and belongs to nobody (Fault {fault})");
+                let message = format!("{known} {what} still exists, and has no owner (Fault {fault})");
                 ("Leaked", message)
             }
             EventKind::LeakedDeleted { .. } => {
@@ -194,7 +194,7 @@ fn noun(kind: ResourceKind) -> &'static str {
     if kind == ResourceKind::LoadBalancer { "load balancer" } else { "instance" }
 }
 
-/// The instance that a request to a load balancer is about.
+/// The instance that a request to a load balancer names.
 fn backend(request: &Request) -> Option<&str> {
     match request {
         Request::RegisterBackend { instance, .. } | Request::DeregisterBackend { instance, .. } => {

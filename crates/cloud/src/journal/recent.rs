@@ -15,7 +15,7 @@ use crate::driver::Driver;
 const RECORDS_MAX: usize = 256;
 
 /// Reads the records that the journal has now, up to 4,096, and then those to come. A reader holds no record that it has
-/// returned, and slows nobody down: when it falls behind, the next line says how many records it missed.
+/// returned, and slows nothing down: when it falls behind, the next line says how many records it missed.
 pub struct RecentRecords {
     driver: Arc<Driver>,
     clock: CloudClock,
@@ -24,7 +24,7 @@ pub struct RecentRecords {
     filter: JournalFilter,
     /// The number of the last record that was read.
     last: u64,
-    /// Whether a gap after `last` means that records were missed. At first it means that nobody asked for them.
+    /// Whether a gap after `last` means that records were missed. At first it means that they were not asked for.
     reports_gaps: bool,
 }
 

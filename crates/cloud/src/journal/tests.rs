@@ -93,7 +93,7 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_goes_on_with_the_state() {
+async fn a_reader_that_falls_behind_continues_with_the_state() {
     let (driver, over) = (driver(), CancellationToken::new());
     let mut reader = JournalReader::new(driver.clone(), over.clone());
     let mut seen = reader.next().await;
@@ -158,7 +158,7 @@ fn recent_records_are_read_to_the_end_and_a_line_counts_those_that_are_missing()
     assert_eq!(
         read(JournalFilter::default(), None)[0],
         (11, String::new()),
-        "nobody asked for the first ten"
+        "the first ten were not asked for"
     );
     let missed = read(JournalFilter::default(), Some(3));
     assert_eq!(missed[..2], [(10, "RecordsMissed".to_owned()), (11, String::new())]);

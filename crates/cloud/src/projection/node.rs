@@ -13,7 +13,7 @@ use crate::user_data::Taint;
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
 /// `name` is the name of the kubelet. A Node that has not the name of its machine has no pod network: those are given to
-/// machines, and a second one would be nobody's after a restart.
+/// machines, and a second one would have no owner after a restart.
 ///
 /// Heartbeats are not renewed: no controller in a simulated cluster checks for missing ones, and renewals would wake
 /// every watch of every cluster for nothing.

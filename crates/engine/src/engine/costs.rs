@@ -63,7 +63,7 @@ impl Engine {
         self.clouds.change(catalog, |cloud| cloud.meter.add_up(time));
     }
 
-    /// Goes on at the prices of a catalog that has changed. What its clock has leapt over is paid at the new prices.
+    /// Continues at the prices of a catalog that has changed. What its clock has leapt over is paid at the new prices.
     pub(crate) fn reprice(&mut self, now: SimTime, catalog: &ResourceId) {
         let time = self.clouds.time(catalog, now);
         self.clouds.change_meter(catalog, |meter, offered| {

@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// Lets an instance leak that exists, because another one takes its name. That one has the addresses that the owner
-    /// knows; nobody knows those of the first one.
+    /// knows; those of the first one are not known.
     pub(crate) fn leak_replaced(
         &mut self,
         now: SimTime,

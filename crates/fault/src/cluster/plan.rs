@@ -28,7 +28,7 @@ pub(super) struct Place<'a> {
 pub(super) enum Act {
     /// In this namespace.
     Create(String),
-    /// Somebody has changed the Fault.
+    /// A tenant has changed the Fault.
     Restore {
         known: Arc<Fault>,
         wanted: Box<Fault>,
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) selected: usize,
     /// The Faults that are where they should be.
     pub(super) standing: Vec<Arc<Fault>>,
-    /// The namespaces that refused the Fault lately, or in which somebody else has a Fault of this name.
+    /// The namespaces that refused the Fault lately, or in which there is another Fault of this name.
     pub(super) refused: Vec<RefusedNamespace>,
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     }
     let (name, now) = (object.name_any(), (context.clock)());
     if let Some(message) = paused(&*object, None) {
-        // Its Faults go on as they are.
+        // Its Faults stay as they are.
         if let Some(status) = paused_status(&object, message, now) {
             write(&object, status, &context).await?;
         }

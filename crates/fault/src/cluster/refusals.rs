@@ -1,4 +1,4 @@
-//! The namespaces that have refused a Fault lately: a quota or an admission webhook would refuse it again, and nobody tells
+//! The namespaces that have refused a Fault lately: a quota or an admission webhook would refuse it again, and nothing tells
 //! when that changes.
 
 use std::collections::BTreeMap;

@@ -96,7 +96,7 @@ pub(super) fn paused_status(
     Some(status)
 }
 
-/// The status of a Fault, if it is about the current spec of its ClusterFault.
+/// The status of a Fault, if it describes the current spec of its ClusterFault.
 fn in_force<'a>(object: &ClusterFault, fault: &'a Fault) -> Option<&'a FaultStatus> {
     let status = fault.status.as_ref()?;
     let ready = conditions::find(&status.conditions, types::READY)?;

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variable_goes_to_the_templates_that_it_is_about() {
+    fn each_variable_goes_to_the_templates_that_it_concerns() {
         let zones = json!([{ "name": "a", "controlPlane": true }, { "name": "b", "controlPlane": false }]);
         let pools = json!([{ "apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p" }]);
         let slow = json!({ "vm": { "provisioning": { "startupDuration": "10s" } } });

@@ -16,7 +16,7 @@ const SESSIONS: usize = 80;
 const PAIRS: u32 = 128;
 /// The port of etcd, behind which is TLS.
 const PORT: &str = "2379";
-/// The beginning of a record of a handshake that says to be as long as records may be.
+/// The beginning of a record of a handshake that claims the greatest length of records.
 const RECORD: [u8; 5] = [22, 3, 1, 0x3f, 0xff];
 
 /// The path of a port-forward to a pod of the control plane.

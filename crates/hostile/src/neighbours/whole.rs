@@ -143,9 +143,9 @@ fn client_of(api: &ManagementApi, elsewhere: Handle) -> Client {
     Client::new(service, "default")
 }
 
-/// The token of somebody who may read the metrics.
+/// The token of a caller who may read the metrics.
 pub(super) const READER: &str = "reader";
-/// The token of somebody who may read the journal and checkpoints.
+/// The token of a caller who may read the journal and checkpoints.
 pub(super) const READER_OF_OURS: &str = "reader-of-ours";
 
 /// An API server that knows these tokens, and lets their owners do everything.

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_somebody_elses_stays_theirs() {
+    fn a_cluster_of_another_manager_stays_theirs() {
         let (theirs, ours) = (json!({MANAGED_BY_ANNOTATION: "", "a": "b"}), json!({"a": "b"}));
         let update = |old: &Value, new: &Value| Change::Update { old: cluster(old), new: cluster(new) };
         let message = "InMemoryCluster.infrastructure.cluster.x-k8s.io \"c\" is invalid: \

@@ -8,7 +8,7 @@
 //! ```text
 //!  owner.spec ─▶ Wanted ─▶ look ─▶ ClaimState ─▶ plan ─▶ make | wait | boot
 //!                            ▲                  └─ deletion: release, until none is left
-//!        ClaimCache (watched from the first claim on) ─▶ own_again: an owner that somebody removed
+//!        ClaimCache (watched from the first claim on) ─▶ own_again: an owner that was removed
 //! ```
 
 mod cache;
@@ -75,7 +75,7 @@ impl Claim {
     }
 }
 
-/// The claims that have to be bound before the object can go on.
+/// The claims that have to be bound before the object can continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unmet(Vec<Claim>);
 
@@ -228,7 +228,7 @@ where
 
 /// Deletes the claims of an object, and returns the names of claims that still exist because the IPAM provider has not
 /// removed its finalizer yet. Garbage collection cannot do this: it deletes claims only when their owner is gone, but
-/// the owner waits for them. Claims from which somebody removed the owner are deleted too.
+/// the owner waits for them. Claims from which the owner was removed are deleted too.
 pub(crate) async fn release<Owner>(
     owner: &Owner,
     cluster: Option<&str>,

@@ -1,4 +1,4 @@
-//! The owner of a claim, by its owner references or, when somebody removed those, by its name.
+//! The owner of a claim, by its owner references or, when those were removed, by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::runtime::reflector::ObjectRef;
@@ -117,7 +117,7 @@ pub(super) fn is_disowned(
         && claim.spec.pool_ref == (&wanted.pool).into()
 }
 
-/// Restores the owner of claims from which somebody removed it. Reads only the cache: a change of a claim triggers a
+/// Restores the owner of claims from which it was removed. Reads only the cache: a change of a claim triggers a
 /// reconcile of the object.
 pub(crate) async fn own_again<Owner>(owner: &Owner, cluster: &str, context: &Context) -> Result<(), Error>
 where

@@ -192,7 +192,7 @@ fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes
 }
 
 #[test]
-fn a_claim_is_disowned_when_it_is_as_it_was_made_and_nobody_controls_it() {
+fn a_claim_is_disowned_when_it_is_as_it_was_made_and_has_no_controller() {
     let owner = machine(&["v4"]);
     let is_disowned = |change: fn(&mut IPAddressClaim)| {
         let mut claim = claim();
@@ -219,7 +219,7 @@ fn a_claim_is_disowned_when_it_is_as_it_was_made_and_nobody_controls_it() {
 }
 
 #[test]
-fn a_claim_wakes_its_owner_and_one_that_nobody_controls_whoever_it_is_named_after() {
+fn a_claim_wakes_its_owner_and_one_without_a_controller_whoever_it_is_named_after() {
     let name = |claim: &ObjectMeta| {
         let machine = claimant::<InMemoryMachine>(claim).map(|found| found.name);
         let cluster = claimant::<InMemoryCluster>(claim).map(|found| found.name);

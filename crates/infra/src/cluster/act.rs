@@ -122,7 +122,7 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
     let offer = Arc::clone(&wanted.offer);
     let new = wanted.observed.is_none();
     show(context, wanted);
-    // Asked first: one that comes back meanwhile is then in the answer.
+    // Asked first: one that returns meanwhile is then in the answer.
     let is_early = !context.machines_reserved.load(Ordering::Acquire);
     let expected = expected(object, context, id, is_early);
     let is_early = is_early && !expected.is_empty();

@@ -101,7 +101,7 @@ mod tests {
         let after = |seen: &BTreeMap<_, _>, names: &[&str]| listed(known.as_ref(), seen, &expected(names));
         assert_eq!(after(&named([]), &["a", "b", "c"]), known);
         assert_eq!(after(&named([("a", up("1"))]), &["b", "c"]), known);
-        // One came back with other news, and one was deleted meanwhile.
+        // One returned with other news, and one was deleted meanwhile.
         let back = named([("a", up("1")), ("b", up("2"))]);
         assert_eq!(after(&back, &[]), listed(None, &back, &BTreeSet::new()));
     }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_goes_on_without() {
+    fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_continues_without() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         let location = Location::Missing("north".into());
         let offer = Arc::new(Offer { location, ..Offer::default() });

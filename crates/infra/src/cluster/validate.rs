@@ -206,15 +206,15 @@ mod tests {
         let mut cluster = objects::cluster("demo");
         cluster.spec.paused = Some(true);
         let mut object = objects::in_memory_cluster(&cluster);
-        let goes_on = |object: &InMemoryCluster| match validate(object, found(cluster.clone())) {
+        let continues = |object: &InMemoryCluster| match validate(object, found(cluster.clone())) {
             Validated::Paused { provisioned, .. } => provisioned.is_some(),
             other => panic!("{other:?}"),
         };
-        assert!(!goes_on(&object));
+        assert!(!continues(&object));
         object.status = Some(provisioned());
-        assert!(goes_on(&object));
+        assert!(continues(&object));
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert!(goes_on(&object));
+        assert!(continues(&object));
     }
 
     fn wanted_spec() -> ClusterSpec {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_cluster_is_wanted_for_its_machines_once_its_endpoint_is_published_whole() {
+    fn the_cluster_of_another_manager_is_wanted_for_its_machines_once_its_endpoint_is_published_whole() {
         let mut cluster = objects::cluster("demo");
         let mut object = objects::in_memory_cluster(&cluster);
         objects::annotate(&mut object, nephele_kit::MANAGED_BY_ANNOTATION, "");

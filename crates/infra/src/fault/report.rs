@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fault_has_done_goes_on_over_a_restart() {
+    fn what_a_fault_has_done_outlives_a_restart() {
         let mut object = Fault::default();
         object.metadata.namespace = Some("default".into());
         assert_eq!(history(&object), None);

@@ -18,9 +18,9 @@ use nephele_model::{
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
 /// and seldom enough to read the log.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// How long before its end a spot instance is told, unless the Fault says otherwise: as long as in a large real cloud.
+/// How long before its end a spot instance is told, unless the Fault says otherwise: the same time as in a large real cloud.
 const NOTICE: Duration = Duration::from_secs(120);
-/// How long an instance is down that reboots, unless the Fault says otherwise: as long as a virtual machine needs.
+/// How long an instance is down that reboots, unless the Fault says otherwise: the time that a virtual machine needs.
 const DOWN_FOR: Duration = Duration::from_secs(30);
 /// The shortest time until a failed operation is tried again: with less, a machine would keep a processor busy.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);

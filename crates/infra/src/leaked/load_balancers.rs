@@ -87,7 +87,7 @@ fn news(before: &[v1alpha1::LeakedLoadBalancer], after: &[v1alpha1::LeakedLoadBa
         None => format!("that of cluster {}", leaked.cluster),
     };
     let names = listed(new.iter().map(|leaked| named(leaked)));
-    (!new.is_empty()).then(|| format!("Load balancers exist and belong to nobody: {names}"))
+    (!new.is_empty()).then(|| format!("Load balancers exist and have no owner: {names}"))
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
     fn an_event_names_what_is_new() {
         let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 20_000)).collect(), "north");
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
-        let told = "Load balancers exist and belong to nobody: that of cluster b with port 20000";
+        let told = "Load balancers exist and have no owner: that of cluster b with port 20000";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
         let many = news(&[], &list(&["a", "b", "c", "d", "e", "f", "g"])).expect("news");
         assert!(many.ends_with("cluster e with port 20000, and 2 more"), "{many}");

@@ -343,7 +343,7 @@ async fn note_deletion(object: &InMemoryMachine, context: &Context, since: Times
     note(object, context, wanted).await
 }
 
-/// Records that the instance is gone: after a restart nobody asks for its deletion again.
+/// Records that the instance is gone: after a restart its deletion is not asked for again.
 async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     if object.has_ended() || !has_begun(object) {
         return Ok(());

@@ -36,7 +36,7 @@ pub(super) struct Fetched {
     pub(super) cluster: Option<Arc<Cluster>>,
     /// Whether the cloud has the machine.
     pub(super) exists: bool,
-    /// Whether its instance is gone and does not come back.
+    /// Whether its instance is gone for good.
     pub(super) has_vanished: bool,
     /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,

@@ -81,7 +81,7 @@ pub(super) fn provided(
 /// The status of a machine whose instance was terminated. Its failure domain and addresses stay, and it stays
 /// provisioned: a MachineHealthCheck or a person replaces its Machine. Pure.
 pub(super) fn terminated(object: &InMemoryMachine, role: Role, now: Timestamp) -> InMemoryMachineStatus {
-    let message = "The simulated instance was terminated and does not come back";
+    let message = "The simulated instance was terminated and stays gone";
     let vm = condition(types::VM_PROVISIONED, conditions::FALSE, reasons::INSTANCE_TERMINATED, message);
     not_booting(object, vm, role, now)
 }

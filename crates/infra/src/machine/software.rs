@@ -45,7 +45,7 @@ fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
 /// The update that the object requests, unless it has ended.
 pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
-    // The extension writes values that can be parsed. With a wrong value that somebody wrote by hand, the update takes
+    // The extension writes values that can be parsed. With a wrong value that was written by hand, the update takes
     // no time.
     let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
     let jitter = Fraction::parse(&asked.jitter).map(|jitter| jitter.get()).unwrap_or_default();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_nobody_says_changes_nothing() {
+    fn a_version_that_is_not_set_changes_nothing() {
         let (object, mut machine) = found();
         machine.spec.version.clear();
         assert_eq!(software(&object, &machine), from_api(running("v1.36.3")));

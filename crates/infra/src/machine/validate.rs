@@ -57,7 +57,7 @@ pub(super) struct Wanted {
     pub(super) provisioned: bool,
     /// Whether the cloud has the machine.
     pub(super) exists: bool,
-    /// Whether its instance is gone and does not come back.
+    /// Whether its instance is gone for good.
     pub(super) has_vanished: bool,
 }
 
@@ -329,7 +329,7 @@ fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> 
 const ETCD_MEMBER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
 
 /// Whether the control plane provider has removed the machine's etcd member, according to its Machine. When a Machine
-/// is being deleted without the hook, nobody asks for its member any more.
+/// is being deleted without the hook, its member is not asked for any more.
 fn is_etcd_member_removed(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some() && !machine.annotations().contains_key(ETCD_MEMBER_HOOK)
 }

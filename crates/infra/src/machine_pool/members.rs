@@ -96,7 +96,7 @@ pub(super) enum Belonging {
     /// The pool owns it.
     Owned,
     /// It has the name and labels of a machine of the pool, and lost its owner, or has one of that name that is gone: objects of
-    /// a backup come back without owners, or with those of another time. Without it the pool would create others in its place.
+    /// a backup return without owners, or with those of another time. Without it the pool would create others in its place.
     Lost,
     /// It is another's.
     Foreign,

@@ -190,7 +190,7 @@ fn remove(members: Members) -> Decision {
 fn victim(member: &Member) -> Option<Victim> {
     match member.machine {
         Link::Present { going: true, .. } => None,
-        // A Machine whose InMemoryMachine was deleted by somebody else is in `dangling`.
+        // A Machine whose InMemoryMachine was deleted by another client is in `dangling`.
         Link::Present { .. } => (!member.going).then(|| Victim::Machine(member.name.clone())),
         Link::None | Link::Lost => (!member.going).then(|| Victim::InMemoryMachine(member.name.clone())),
     }

@@ -53,8 +53,8 @@ pub(crate) fn history(status: &CloudCost) -> Option<CostObservation> {
     })
 }
 
-/// The cost as the status shows it. What the status says already stays as long as it follows from it what was spent by now:
-/// otherwise the status would change all the time.
+/// The cost as the status shows it. Keep the published cost while it still predicts the current one; otherwise the
+/// status would change on every look.
 pub(crate) fn status(known: Option<&CloudCost>, observed: Option<CostObservation>) -> Option<CloudCost> {
     let observed = observed?;
     let shown = shown(&observed);

@@ -234,7 +234,7 @@ async fn give_back(
         None => None,
     };
     if grace > 0 || late.is_some() {
-        // Somebody deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so
+        // A client deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so
         // the claim has to stay for the grace period.
         if record.deleted_at.is_some_and(|deleted_at| deleted_at < released_at) {
             let now = context.now();

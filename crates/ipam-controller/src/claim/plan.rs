@@ -133,7 +133,7 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
         None => Need::Address { wanted: None },
         Some(text) => match parse_address(text) {
             Ok(wanted) => Need::Address { wanted: Some(wanted) },
-            // Somebody may have changed the annotation after the claim got its address.
+            // The annotation may have changed after the claim got its address.
             Err(_) if claim.address_name().is_some() => Need::Address { wanted: None },
             Err(error) => wait(
                 reasons::ALLOCATION_FAILED,

@@ -85,7 +85,7 @@ pub(super) type ClaimKey = (String, Box<str>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub(super) pool: PoolKey,
-    /// The address that nobody gets.
+    /// The address that no claim gets.
     pub(super) block: Option<Block>,
     pub(super) until: Option<Timestamp>,
     /// Whether the status of the Fault lists it.
@@ -384,7 +384,7 @@ impl Board {
         held.filter_map(|(owner, hit)| Some((owner, (hit.block, hit.until?)))).collect()
     }
 
-    /// The addresses of a pool that nobody gets.
+    /// The addresses of a pool that no claim gets.
     pub(super) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
         let in_conflict = |state: &&State| state.fault.effect == Effect::Conflict;
         self.hits_of(pool, now, in_conflict).filter_map(|(_, hit)| hit.block).collect()
@@ -485,7 +485,7 @@ enum Answer {
     /// It does not hold the claim.
     NextFault,
     Verdict(Verdict),
-    /// It has to decide. If it hits the claim, the hit ends at this time and is about this address.
+    /// It has to decide. If it hits the claim, the hit ends at this time and concerns this address.
     Undecided {
         until: Option<Timestamp>,
         block: Option<Block>,

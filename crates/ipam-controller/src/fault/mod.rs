@@ -93,7 +93,7 @@ impl Faults {
         if self.any() { self.board.lock().late(pool, now) } else { BTreeMap::new() }
     }
 
-    /// The addresses of a pool that nobody gets.
+    /// The addresses of a pool that no claim gets.
     pub(crate) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
         if self.any() { self.board.lock().aside(pool, now) } else { BTreeSet::new() }
     }

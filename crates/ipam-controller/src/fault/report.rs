@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fault_has_done_goes_on_over_a_restart() {
+    fn what_a_fault_has_done_outlives_a_restart() {
         let pool =
             |kind: PoolKind, namespace: &str| PoolKey { kind, namespace: namespace.into(), name: "p".into() };
         let address = Block::read(PoolKind::InClusterIPPool, "10.0.0.1", None);

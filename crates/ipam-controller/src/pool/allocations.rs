@@ -178,7 +178,7 @@ impl Allocations {
         }
     }
 
-    /// Sets exactly these addresses aside, so that nobody gets them.
+    /// Sets exactly these addresses aside, so that no claim gets them.
     pub(crate) fn set_aside(&mut self, blocks: &BTreeSet<Block>) {
         let Some(space) = &mut self.space else { return };
         for block in space.set_aside(blocks) {

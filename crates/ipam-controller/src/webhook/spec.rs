@@ -73,7 +73,7 @@ impl PoolRules for InClusterPrefixPoolSpec {
     }
 }
 
-/// The prefix of an IPAddress; none if it has no valid one, because somebody created it by hand.
+/// The prefix of an IPAddress; none if it has no valid one, because it was created by hand.
 fn prefix(address: &IPAddressSpec) -> Option<Prefix> {
     let IpAddr::V6(base) = parse_address(&address.address).ok()? else { return None };
     let length = u8::try_from(address.prefix?).ok().filter(|length| (1..=128).contains(length))?;

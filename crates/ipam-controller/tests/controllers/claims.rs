@@ -582,7 +582,7 @@ async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
     world.stop().await;
 }
 
-// Situation of 3.6: somebody also removes the finalizer of an IPAddress.
+// Situation of 3.6: a client also removes the finalizer of an IPAddress.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_ip_address_was_taken_away_gets_another() {
     let world = World::start().await;
@@ -634,7 +634,7 @@ async fn a_global_pool_that_is_paused_serves_when_it_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_come_back() {
+async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_are_restored() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
     world.claim("test", IP, "pool").await;

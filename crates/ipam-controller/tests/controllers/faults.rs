@@ -164,7 +164,7 @@ async fn a_released_address_is_not_free_before_its_time_or_the_end_of_the_fault(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_is_about_the_pools_and_clusters_that_it_names_in_its_namespace() {
+async fn a_fault_affects_the_pools_and_clusters_that_it_names_in_its_namespace() {
     let world = World::start().await;
     world.global_pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
     world.pool("other", spec(&["10.1.0.1-10.1.0.9"], 24, "")).await;
@@ -185,8 +185,8 @@ async fn a_fault_is_about_the_pools_and_clusters_that_it_names_in_its_namespace(
     world.api.create(&of_blue).await;
     let told = world.waits("hit", "PoolExhausted").await;
     assert_eq!(told, "GlobalInClusterIPPool pool has no address left (Fault f)");
-    world.claim("of-nobody", global, "pool").await;
-    world.bound("of-nobody").await;
+    world.claim("unowned", global, "pool").await;
+    world.bound("unowned").await;
     let mut of_other_pool = claim("of-other-pool", IP, "other");
     of_other_pool.spec.cluster_name = "blue".into();
     world.api.create(&of_other_pool).await;

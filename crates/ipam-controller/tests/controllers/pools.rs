@@ -182,7 +182,7 @@ async fn an_invalid_spec_is_reported_until_it_is_corrected() {
 
 // Defect 15.
 #[tokio::test(start_paused = true)]
-async fn a_malformed_ip_address_is_told_and_stops_nobody() {
+async fn a_malformed_ip_address_is_told_and_stops_no_claim() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.10-10.0.0.20"], 24, "")).await;
     world.create_in(NAMESPACE, &reservation("bad", "pool", "ten")).await;
@@ -220,7 +220,7 @@ async fn orphan(world: &World) {
 
 // E13.
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_told_of_and_goes_when_somebody_deletes_it() {
+async fn an_orphan_is_told_of_and_goes_when_it_is_deleted() {
     let world = World::start().await;
     orphan(&world).await;
     let world = world.restart().await;

@@ -74,7 +74,7 @@ fn client(api: &ManagementApi, delays: Delays, sent: &Arc<Sent>) -> Client {
                 return Ok::<_, Infallible>(response.map(|body| late(body, lag)));
             }
             sleep(before).await;
-            let turn = work.acquire().await.expect("nobody closes it");
+            let turn = work.acquire().await.expect("it is never closed");
             if delays.at_a_time.is_some() {
                 sleep(WORK).await;
             }

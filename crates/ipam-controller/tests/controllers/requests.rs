@@ -72,7 +72,7 @@ impl Log {
             let (server, work) = (server.clone(), Arc::clone(&work));
             async move {
                 if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
-                    let _permit = work.acquire().await.expect("nobody closes it");
+                    let _permit = work.acquire().await.expect("it is never closed");
                     sleep(WORK).await;
                 }
                 let response: Response<Body> = server.handle(request.map(Body::new)).await;

@@ -352,7 +352,7 @@ pub(crate) fn claim(name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
     claim
 }
 
-/// An IPAddress that somebody creates by hand.
+/// An IPAddress that is created by hand.
 pub(crate) fn reservation(name: &str, pool: &str, address: &str) -> IPAddress {
     let spec = json!({
         "claimRef": { "name": name },

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_nobody_knows_cause_few_reviews_at_a_time_and_leave_room_for_other_addresses() {
+    async fn unknown_callers_cause_few_reviews_at_a_time_and_leave_room_for_other_addresses() {
         let (client, asked) = reviewing();
         let answering = Arc::new(tokio::sync::Semaphore::new(2));
         let gate = Arc::clone(&answering);

@@ -105,7 +105,7 @@ mod tests {
         for (request, expected, namespace) in cases {
             let (method, uri) = request.split_once(' ').expect("a method and a URI");
             let call = Call::of(&method.parse().expect("a method"), &uri.parse().expect("a URI"));
-            let call = call.unwrap_or_else(|| panic!("{request} is about objects"));
+            let call = call.unwrap_or_else(|| panic!("{request} names objects"));
             assert_eq!(
                 (call.to_string().as_str(), call.namespace.as_deref()),
                 (expected, namespace),

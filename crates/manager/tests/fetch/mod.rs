@@ -16,7 +16,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The status and the body of an answer.
 pub(crate) async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
-    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let stream = TcpStream::connect(address).await.expect("a listener");
     exchange(stream, &get(path)).await
 }
 
@@ -57,7 +57,7 @@ async fn connect(address: SocketAddr) -> TlsStream<TcpStream> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anyone))
         .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let stream = TcpStream::connect(address).await.expect("a listener");
     let name = ServerName::try_from("localhost").expect("a name");
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
 }
@@ -70,7 +70,7 @@ pub(crate) async fn speaks(address: SocketAddr, version: &'static SupportedProto
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anyone))
         .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let stream = TcpStream::connect(address).await.expect("a listener");
     let name = ServerName::try_from("localhost").expect("a name");
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }

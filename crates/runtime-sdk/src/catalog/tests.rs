@@ -138,7 +138,7 @@ fn a_request_goes_to_the_extensions_version() {
 
 /// CAT-8.
 #[test]
-fn a_response_comes_back_in_the_callers_version() {
+fn a_response_is_in_the_callers_version() {
     let bytes = br#"{"kind": "other", "STATUS": "Success", "first": "a", "second": 2}"#;
     let response = both().read_response::<New>(bytes, &Old::id()).unwrap();
     assert_eq!(response, NewResponse { first: "a".to_owned(), ..NewResponse::default() });

@@ -13,7 +13,7 @@ pub enum OnError {
     /// The call fails.
     #[default]
     Fail,
-    /// The caller goes on as after a successful response.
+    /// The caller continues as after a successful response.
     Ignore,
 }
 

@@ -104,7 +104,7 @@ text! {
     pub enum FailurePolicy {
         /// The call fails.
         Fail = "Fail",
-        /// The caller goes on as if the extension had no objection.
+        /// The caller continues as if the extension had no objection.
         Ignore = "Ignore",
     }
 }

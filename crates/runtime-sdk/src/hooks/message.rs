@@ -25,7 +25,7 @@ pub trait Response: Message {
     fn message(&self) -> &str;
     /// Sets the message.
     fn set_message(&mut self, message: String);
-    /// The number of seconds after which the caller may call again: 0 when the caller may go on, `None` for a hook that
+    /// The number of seconds after which the caller may call again: 0 when the caller may continue, `None` for a hook that
     /// cannot block.
     fn retry_after_seconds(&self) -> Option<i32>;
     /// Makes the caller call again after this time. No effect for a hook that cannot block.
@@ -103,7 +103,7 @@ macro_rules! response {
         $crate::response! {
             @declare $(#[$attribute])* $visibility $name
             {
-                /// The number of seconds after which the caller has to call again; 0 lets the caller go on.
+                /// The number of seconds after which the caller has to call again; 0 lets the caller continue.
                 pub retry_after_seconds: i32,
             }
             { $($(#[$note])* $field_visibility $field: $type,)* }

@@ -73,7 +73,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Sets the failure policy `Ignore`: the caller goes on when there is no response.
+    /// Sets the failure policy `Ignore`: the caller continues when there is no response.
     #[must_use]
     pub fn ignore_failures(mut self) -> Self {
         self.failure_policy = Some(FailurePolicy::Ignore);

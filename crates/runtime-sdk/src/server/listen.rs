@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{service::Service, tls::Tls};
 
-/// How long calls in flight may go on after `shutdown`. No call has a longer timeout.
+/// How long calls in flight may continue after `shutdown`. No call has a longer timeout.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Serves an extension on the listener until `shutdown`, then waits up to 30 s for calls in flight. Supports HTTP/2

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Almost every call is answered with HTTP 200. When the body is too large or not a request, or the handler panics,
-//! the response has the status `Failure`, after which a caller never goes on. Only a call whose body does not arrive
+//! the response has the status `Failure`, after which a caller never continues. Only a call whose body does not arrive
 //! in time (408), or that does not end in time (504), has no response. Then the failure policy of the handler decides.
 
 mod extension;

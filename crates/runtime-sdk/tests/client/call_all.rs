@@ -168,7 +168,7 @@ async fn all_together_take_no_longer_than_the_total() {
 
     let ended = CallAll { total: Some(Duration::from_secs(16)), ..CallAll::default() };
     client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), ended).await.unwrap_err();
-    assert_eq!(script.count(), 5, "nobody is called when no time is left");
+    assert_eq!(script.count(), 5, "no extension is called when no time is left");
     let without = CallAll { total: None, ..CallAll::default() };
     client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), without).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! The calling side against extensions: scripted ones without a network, and real ones with TLS on loopback.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 #[cfg(feature = "kube")]
 mod api_server;

@@ -354,7 +354,7 @@ async fn a_dead_extension_ends_a_warm_up_of_all_or_nothing() {
 
 /// The default of this crate.
 #[tokio::test(start_paused = true)]
-async fn a_dead_extension_is_isolated_and_comes_back_by_itself() {
+async fn a_dead_extension_is_isolated_and_returns_by_itself() {
     let world = World::new();
     for name in ["ext1", "ext2", "ext3"] {
         world.server.put(&path(name), &config(name));

@@ -296,8 +296,8 @@ async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
 #[tokio::test]
 async fn an_extension_that_is_not_there_or_speaks_no_tls_is_an_error() {
     let authority = Authority::new("ca");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let client = caller(&Arc::new(https(nobody)), registered(&authority.pem, OnError::Fail));
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = caller(&Arc::new(https(unused)), registered(&authority.pem, OnError::Fail));
     let error = call(&client).await.unwrap_err();
     assert!(error.starts_with("http call failed: failed to connect: "), "{error}");
     assert!(error.contains("refused"), "{error}");
@@ -317,7 +317,7 @@ async fn an_extension_that_is_not_there_or_speaks_no_tls_is_an_error() {
 
 /// An extension that was killed and restarted is called again, on a new connection.
 #[tokio::test]
-async fn a_kept_connection_that_was_ended_is_made_anew() {
+async fn a_kept_connection_that_was_ended_is_made_again() {
     let authority = Authority::new("ca");
     for protocols in [&["h2"], &["http/1.1"]] {
         let config = tls(&authority.leaf(), protocols, None);

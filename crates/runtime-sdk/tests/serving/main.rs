@@ -339,16 +339,16 @@ async fn a_failure_that_quotes_the_request_is_cut() {
 
 #[tokio::test]
 async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
-    let (go_on, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (release, entered) = (Arc::clone(&go_on), Arc::clone(&waiting));
+    let (resume, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (release, entered) = (Arc::clone(&resume), Arc::clone(&waiting));
     let extension = Extension::new().limits(Limits { calls_bytes_max: 35_000, ..Limits::default() }).on(
         BeforeClusterCreate,
         "before-create",
         move |_, _| {
-            let (go_on, waiting) = (Arc::clone(&go_on), Arc::clone(&waiting));
+            let (resume, waiting) = (Arc::clone(&resume), Arc::clone(&waiting));
             async move {
                 waiting.notify_one();
-                go_on.notified().await;
+                resume.notified().await;
                 Ok(BeforeClusterCreateResponse::default())
             }
         },
@@ -592,12 +592,12 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
     let (entered, began) = oneshot::channel();
     let entered = Arc::new(std::sync::Mutex::new(Some(entered)));
     let release = Arc::new(Notify::new());
-    let go_on = Arc::clone(&release);
+    let resume = Arc::clone(&release);
     let extension = Extension::new().on(BeforeClusterCreate, "before-create", move |_, _| {
-        let (entered, go_on) = (Arc::clone(&entered), Arc::clone(&go_on));
+        let (entered, resume) = (Arc::clone(&entered), Arc::clone(&resume));
         async move {
             entered.lock().unwrap().take().unwrap().send(()).unwrap();
-            go_on.notified().await;
+            resume.notified().await;
             Ok(BeforeClusterCreateResponse::default())
         }
     });
@@ -627,7 +627,7 @@ async fn the_document_lists_the_paths_of_all_hooks() {
 
 /// A client that disconnects in the middle of its request does not affect other clients.
 #[tokio::test]
-async fn half_a_request_harms_nobody() {
+async fn half_a_request_harms_no_other() {
     let (extension, calls) = counting();
     let world = World::of(extension);
     for _ in 0..3 {
@@ -652,7 +652,7 @@ async fn calls_are_kept_where_that_is_asked_for() {
     for body in [r#"{"settings": {"a": "1"}}"#, "{"] {
         client.post(&format!("{CREATE}?timeout=10s"), body).await;
     }
-    client.post(&CREATE.replace("before-create", "nobody"), "{}").await;
+    client.post(&CREATE.replace("before-create", "unused"), "{}").await;
     client.send(Method::POST, &format!("{CREATE}?timeout=50ms"), stalled(b"{")).await.unwrap();
     let kept = || -> Vec<Recording> {
         let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();

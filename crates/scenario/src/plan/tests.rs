@@ -175,7 +175,7 @@ impl World {
         true
     }
 
-    /// Runs a scenario to its end. The process stops as `stops` says, and is away as long as these say.
+    /// Runs a scenario to its end. The process stops as `stops` says, and is away for the time that these say.
     fn run(&mut self, script: &Script, stops: &[(Stop, u64)]) -> ScenarioStatus {
         let mut stops = stops.iter();
         for _ in 0..10_000 {
@@ -395,10 +395,10 @@ proptest! {
                 (Action::Never { during: length, .. } | Action::Pause(length), "Passed") => {
                     prop_assert!(finished >= after(started, *length));
                     if let Action::Never { .. } = step.action {
-                        // A look that nobody remembers is one, too.
+                        // A look that is not remembered is one, too.
                         let times = || [started].into_iter().chain(world.looks[&index].iter().copied().filter(|look| *look <= finished)).chain([finished]);
                         for (before, next) in times().zip(times().skip(1)) {
-                            prop_assert!(next <= after(before, LATE_MAX), "nobody looked from {} to {}", before, next);
+                            prop_assert!(next <= after(before, LATE_MAX), "not looked at from {} to {}", before, next);
                         }
                         prop_assert_eq!(&was.looked, &was.finished);
                     }
@@ -581,7 +581,7 @@ fn a_fault_lasts_as_long_as_it_says_and_not_longer_than_the_scenario() {
     assert_eq!(world.now, seconds(24));
 }
 
-/// Otherwise the process that goes on would see a world without the Fault, and the step could pass.
+/// Otherwise the process that continues would see a world without the Fault, and the step could pass.
 #[test]
 fn how_a_step_ended_is_stored_before_its_faults_are_healed() {
     let script = script([fault("f", None), Action::Expect { sight: sight(100), within: seconds(0) }]);
@@ -614,7 +614,7 @@ fn a_changed_scenario_begins_again_when_its_old_faults_are_gone() {
 }
 
 #[test]
-fn a_fault_of_somebody_else_is_left_alone() {
+fn a_fault_of_another_owner_is_left_alone() {
     let script = script([fault("f", None)]);
     let stored = plan(&script, 0, None, &Seen::default(), at(0)).status;
     let other = SeenFault { is_ours: false, is_going: false, phase: "Active".into(), message: String::new() };
@@ -645,7 +645,7 @@ fn never(from: u64, during: u64) -> Action {
 }
 
 #[test]
-fn what_nobody_looked_for_has_not_been_absent() {
+fn what_was_not_looked_for_has_not_been_absent() {
     let script = script([never(900, 60)]);
     let seen = |look: &Look| Seen { looks: [(0, look.clone())].into(), ..Seen::default() };
     let (absent, unclear) = (Look::NotMet("it is not there".into()), Look::Unclear("busy".into()));
@@ -662,7 +662,7 @@ fn what_nobody_looked_for_has_not_been_absent() {
     assert_eq!(next(&status, &absent, 7), running(7));
     assert_eq!(next(&status, &absent, 10), running(10));
     let gap =
-        "nobody looked from 2023-11-14T22:13:25.000Z to 2023-11-14T22:13:31.000Z, which is longer than 5s";
+        "not looked at from 2023-11-14T22:13:25.000Z to 2023-11-14T22:13:31.000Z, which is longer than 5s";
     assert_eq!(
         next(&status, &absent, 11),
         ("Failed".to_owned(), format!("{gap}; now it is not there"), Some(at(11)))

@@ -130,7 +130,7 @@ fn report(known: &KubeadmControlPlane, observed: &Observed, now: Timestamp) -> O
     (status != old).then(|| Action::Owner(OwnerAction::ReportControlPlane(Box::new(status))))
 }
 
-/// Available as long as enough machines for a quorum of etcd are. Etcd itself is not asked.
+/// Available while enough machines for a quorum of etcd are. Etcd itself is not asked.
 fn available(group: &Group<'_>, is_initialized: bool) -> Condition {
     if !is_initialized {
         return condition(AVAILABLE, false, "Control plane not yet initialized");

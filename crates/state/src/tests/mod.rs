@@ -77,7 +77,7 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
 }
 
 #[tokio::test]
-async fn partition_of_another_identity_begins_anew() {
+async fn partition_of_another_identity_begins_afresh() {
     let disk = Disk::default();
     let state = open(&disk);
     state.partition("one", "first").expect("new").partition.write(5, vec![record("a", Some("1"))]);

@@ -152,7 +152,7 @@ mod tests {
             ("an expired authority", Some(&last), day(authority_ends + 1), Plan::NewAuthority),
             ("a leaf of the authority before", Some(&older), day(0), Plan::Keep { until: settled }),
             ("the same once the new authority has settled", Some(&older), settled, Plan::RenewLeaf),
-            ("a leaf of nobody", Some(&stranger), day(0), Plan::RenewLeaf),
+            ("a leaf of no authority", Some(&stranger), day(0), Plan::RenewLeaf),
         ];
         for (row, stored, now, expected) in rows {
             assert_eq!(plan(stored, &names(&["b"]), now), expected, "{row}");

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  measure ─▶ create n ─▶ all bound ─▶ measure ─▶ delete n ─▶ all gone ─▶ measure
-//!              └ one more at a time on a pool of its own, which has to wait behind nobody
+//!              └ one more at a time on a pool of its own, which has to wait behind none
 //! ```
 //!
 //! The load runs on the same CPUs. The table shows its share beside all others.

@@ -35,7 +35,7 @@ enum Subject {
     /// Claims for addresses: how fast they are bound and released, the latency of one under that load, and the
     /// cost.
     Claims(claims::Args),
-    /// Idle clusters: CPU time, memory, and a check that nobody writes anything.
+    /// Idle clusters: CPU time, memory, and a check that nothing is written.
     Idle(idle::Args),
 }
 

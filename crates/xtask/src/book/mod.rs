@@ -5,12 +5,14 @@
 //!  docs/src, README … ──▶ pages: links ──▶ check: files, headings and tests exist  (and ran: `contract --ran`)
 //!                           ├ code blocks ──▶ schema: objects of our kinds are valid
 //!                           ├ code spans ───▶ words: messages and names are in the sources
+//!                           │           └───▶ named: files and functions of packages exist
 //!                           └ both ─────────▶ commands: `cargo xtask` has them
 //! ```
 
 mod kinds;
 mod measured;
 mod metrics;
+mod named;
 mod pages;
 mod schema;
 mod words;
@@ -26,6 +28,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use self::{
+    named::Packages,
     pages::{Block, Page},
     schema::Schemas,
     words::Sources,
@@ -39,10 +42,16 @@ const SUMMARY: &str = "SUMMARY.md";
 /// Files of the repository within the book, by URL: the published book has no other files.
 const REPOSITORY: &str = "https://github.com/nephele-dev/nephele/blob/main/";
 /// Pages outside of the book whose links and code blocks are checked, too.
-const OTHERS: [&str; 4] = [FRONT, "ARCHITECTURE.md", "CONTRIBUTING.md", "charts/nephele/README.md"];
+const OTHERS: [&str; 7] =
+    [FRONT, MAP, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "STYLE.md", "charts/nephele/README.md"];
+/// The folder of the pages for developers, which are checked as those are.
+const DESIGN: &str = "docs/design";
 /// The first page that people see, and the most words that it may have, as `wc -w` counts them.
 const FRONT: &str = "README.md";
 const FRONT_WORDS_MAX: usize = 500;
+/// The page that developers read first, and how long it may be, in bytes: it is read in one go.
+const MAP: &str = "ARCHITECTURE.md";
+const MAP_BYTES_MAX: usize = 15 * 1024;
 /// The front pages of the libraries; their examples are compiled as tests.
 const LIBRARIES: [&str; 2] = ["crates/runtime-sdk/src/lib.rs", "crates/nepheletest/src/lib.rs"];
 /// The default values of the chart, to which `--set` in commands refers.
@@ -75,6 +84,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let (book, others) = pages()?;
     let mut problems = unlisted(&book)?;
     problems.extend(too_long(&files::read(&root.join(FRONT))?));
+    problems.extend(too_large(&files::read(&root.join(MAP))?));
+    let packages = Packages::read()?;
     let schemas = Schemas::new(codegen::definitions())?;
     let values = files::read(&root.join(VALUES))?;
     let values: Value =
@@ -98,6 +109,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         let name = path.to_string_lossy();
         found.extend(measured::stray(&name, &files::read(&root.join(path))?));
         found.extend(sources.missing(&name, &page.spans));
+        found.extend(packages.missing(&page.spans));
         problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
     }
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
@@ -127,6 +139,10 @@ fn pages() -> anyhow::Result<(BTreeMap<PathBuf, Page>, BTreeMap<PathBuf, Page>)>
     for path in OTHERS {
         others.insert(PathBuf::from(path), read_page(&root.join(path))?);
     }
+    for path in files::below(&root.join(DESIGN), "md")? {
+        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+        others.insert(name, read_page(&path)?);
+    }
     Ok((book, others))
 }
 
@@ -147,6 +163,12 @@ fn unlisted(book: &BTreeMap<PathBuf, Page>) -> anyhow::Result<Vec<String>> {
 fn too_long(front: &str) -> Option<String> {
     let words = front.split_whitespace().count();
     (words > FRONT_WORDS_MAX).then(|| format!("{FRONT} has {words} words, more than {FRONT_WORDS_MAX}"))
+}
+
+/// Whether the map of the code is too large.
+fn too_large(map: &str) -> Option<String> {
+    let bytes = map.len();
+    (bytes > MAP_BYTES_MAX).then(|| format!("{MAP} has {bytes} bytes, more than {MAP_BYTES_MAX}"))
 }
 
 /// What a link leads to within the repository.
@@ -258,7 +280,7 @@ mod tests {
         let broken = |link: &str| broken(root, Path::new("docs/src/introduction.md"), true, link);
         assert_eq!(broken("SUMMARY.md"), None);
         assert_eq!(broken("https://example.com/nowhere"), None);
-        assert_eq!(broken(&format!("{REPOSITORY}ARCHITECTURE.md#code-map")), None);
+        assert_eq!(broken(&format!("{REPOSITORY}ARCHITECTURE.md#birds-eye-view")), None);
         assert_eq!(broken("nowhere.md"), Some("nowhere.md does not exist".to_owned()));
         assert_eq!(
             broken("SUMMARY.md#nothing"),
@@ -298,6 +320,13 @@ mod tests {
         assert_eq!(too_long(&"word ".repeat(FRONT_WORDS_MAX)), None);
         let long = too_long(&"word\n".repeat(FRONT_WORDS_MAX + 1));
         assert_eq!(long.as_deref(), Some("README.md has 501 words, more than 500"));
+    }
+
+    #[test]
+    fn the_map_has_a_bound() {
+        assert_eq!(too_large(&"é".repeat(MAP_BYTES_MAX / 2)), None);
+        let large = too_large(&"x".repeat(MAP_BYTES_MAX + 1));
+        assert_eq!(large.as_deref(), Some("ARCHITECTURE.md has 15361 bytes, more than 15360"));
     }
 
     #[test]

@@ -549,7 +549,7 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
-        name: "a certificate of somebody else's",
+        name: "a certificate of another authority",
         values: "webhooks: {port: 10250, certificate: {secret: serving, injectFrom: nephele-system/serving}}",
         flags: &["--webhook-port=10250", "--webhook-cert-dir=/tmp/k8s-webhook-server/serving-certs"],
         holds: &[

@@ -144,7 +144,7 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
             .map(|port| &port["port"])
             .chain(items(object, "/spec/ports").iter().map(|port| &port["targetPort"]));
         for name in named.filter_map(Value::as_str) {
-            ensure!(ports.contains(name), "{} is about port {name}, which the pod has not", id(object));
+            ensure!(ports.contains(name), "{} names port {name}, which the pod has not", id(object));
         }
     }
     for template in templates {
@@ -291,7 +291,7 @@ fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
                 let names = texts(rule, "/resourceNames");
                 ensure!(
                     names.iter().all(|name| named.contains(name.as_str())),
-                    "{} is about {names:?}",
+                    "{} names {names:?}",
                     id(role)
                 );
             }

@@ -218,7 +218,7 @@ pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
     let kubectl = Kubectl::new(layout.at("bin/kubectl"), layout.kubeconfig());
     let servers = ["kubelet", "kube-apiserver", "etcd"];
     if servers.iter().all(|name| processes.is_running(name)) && kubectl.is_answered() {
-        // The kubelet removes the pods with their networks, as long as nothing creates new ones.
+        // The kubelet removes the pods with their networks, while nothing creates new ones.
         for name in ["kube-controller-manager", "kube-scheduler"] {
             processes.stop(name)?;
         }

@@ -79,7 +79,7 @@ impl Repository {
 cert-manager:
   url: file://{folder}/cert-manager.yaml
   version: v1.21.1
-# Tests are not in pods, and nobody tells them names of Services.
+# Tests are not in pods, and they are not told names of Services.
 NEPHELE_ADVERTISE_HOST: $(POD_IP)
 providers:
   - {{name: cluster-api, type: CoreProvider, url: {cluster_api:?}}}

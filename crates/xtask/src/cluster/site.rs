@@ -68,7 +68,7 @@ impl Number {
         let attempt = || format!("failed to write {}", claim.display());
         let owner = fs::read_to_string(&claim).unwrap_or_default();
         if !owner.is_empty() && !Path::new(&owner).exists() {
-            // Somebody removed the state of that cluster by hand.
+            // The state of that cluster was removed by hand.
             fs::remove_file(&claim).with_context(attempt)?;
         }
         fs::create_dir_all(claim.parent().expect("a file lies in a folder")).with_context(attempt)?;

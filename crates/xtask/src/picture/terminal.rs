@@ -50,7 +50,7 @@ impl Terminal {
             .stderr(slave)
             .spawn()
             .with_context(|| format!("failed to run {}", command.get_program().display()))?;
-        // The output ends when nobody has the other side of the terminal open, so the command must not.
+        // The output ends when no process has the other side of the terminal open, so the command must not.
         command.stdout(Stdio::null()).stderr(Stdio::null());
 
         let (sender, output) = channel();

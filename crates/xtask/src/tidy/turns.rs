@@ -1,7 +1,7 @@
 //! Turns of phrase that are nearly always worse than another.
 
 /// A turn, and what to write instead. `|` separates words of which any one matches.
-const TURNS: [(&str, &str); 25] = [
+const TURNS: [(&str, &str); 32] = [
     ("is|are|was|were|be said", "name who says it: the message says, the command prints"),
     ("for|by|to|of who", "the people who, or a role: the operator"),
     ("in order to", "to"),
@@ -27,20 +27,39 @@ const TURNS: [(&str, &str); 25] = [
     ("whilst", "while"),
     ("amongst", "among"),
     ("thus|hence|thereby|thereof|hereby", "so, or name the thing"),
+    ("anew", "again, afresh"),
+    ("nobody", "name what is missing: no caller, no owner, nothing"),
+    ("somebody", "name the role: a client, a user, a tenant"),
+    ("is about", "concerns, affects, matches, shows"),
+    ("as long as", "while, until, if"),
+    ("go|goes on", "continue, keep, run"),
+    ("come|comes|came back", "return, recover, reappear"),
 ];
+
+/// Where a turn is right: after one of the first words, or before one of the second or a number.
+const RIGHT: [(&str, &str, &str); 2] = [
+    ("is about", "", "to|twice|half|ten"),
+    (
+        "as long as",
+        "and|for|is|last|lasts|live|lives|take|taken|takes|times|took|twice|wait|waited|waits",
+        "",
+    ),
+];
+
+/// Names of code that have a turn in them, until they are renamed.
+const NAMES: [&str; 4] = ["came_back", "go_on", "is_about", "is_about_notices"];
 
 /// The turns that a text contains: line numbers with messages.
 pub(super) fn find(text: &str) -> Vec<(usize, String)> {
     let words = words(text);
     let mut found = Vec::new();
     for (turn, better) in TURNS {
-        let alternatives: Vec<Vec<&str>> = turn.split(' ').map(|word| word.split('|').collect()).collect();
-        for window in words.windows(alternatives.len()) {
-            let matches = window
-                .iter()
-                .zip(&alternatives)
-                .all(|((_, word), any)| any.iter().any(|one| word.eq_ignore_ascii_case(one)));
-            if let (true, Some((line, _))) = (matches, window.first()) {
+        let alternatives: Vec<_> = turn.split(' ').collect();
+        for (at, window) in words.windows(alternatives.len()).enumerate() {
+            let matches = window.iter().zip(&alternatives).all(|((_, word), any)| is_one_of(word, any));
+            let before = at.checked_sub(1).and_then(|before| words.get(before));
+            let after = words.get(at + alternatives.len());
+            if let (true, Some((line, _))) = (matches && !is_right(turn, before, after), window.first()) {
                 let written: Vec<&str> = window.iter().map(|(_, word)| *word).collect();
                 found.push((*line, format!("`{}`; better: {better}", written.join(" "))));
             }
@@ -50,21 +69,46 @@ pub(super) fn find(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The words of a text with their lines. A turn can be broken over two lines of a comment, and be the name of a test.
-/// Between sentences and between code and prose there is an empty word, which no turn contains.
+fn is_one_of(word: &str, any: &str) -> bool {
+    any.split('|').any(|one| word.eq_ignore_ascii_case(one))
+}
+
+/// Whether a turn is right between these words.
+fn is_right(turn: &str, before: Option<&(usize, &str)>, after: Option<&(usize, &str)>) -> bool {
+    let is = |word: Option<&(usize, &str)>, any: &str| {
+        word.is_some_and(|(_, word)| !word.is_empty() && is_one_of(word, any))
+    };
+    let is_number = after.is_some_and(|(_, word)| word.starts_with(char::is_numeric));
+    RIGHT.iter().any(|(right, first, second)| {
+        *right == turn && (is(before, first) || is(after, second) || (is_number && !second.is_empty()))
+    })
+}
+
+/// The words of a text with their lines, and the digits of its numbers. A turn can be broken over two lines of a comment, and be
+/// the name of a test. Between sentences and between code and prose there is an empty word, which no turn contains.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let mut words = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let mut rest = line;
+        let mut is_within_name = false;
         while let Some(first) = rest.chars().next() {
+            let name = if is_within_name { 0 } else { name_end(rest) };
+            let is_known_name = NAMES.contains(&rest.split_at(name).0);
             let is_word = first.is_alphabetic();
-            let end = if is_word { word_end(rest) } else { first.len_utf8() };
+            let end = match () {
+                () if is_known_name => name,
+                () if is_word => word_end(rest),
+                () => first.len_utf8(),
+            };
             let (piece, after) = rest.split_at(end);
-            if is_word {
+            if is_known_name {
+                words.push((index + 1, ""));
+            } else if is_word || first.is_numeric() {
                 words.push((index + 1, piece));
             } else if !first.is_whitespace() && !"_/!#\\".contains(first) {
                 words.push((index + 1, ""));
             }
+            is_within_name = piece.ends_with(is_of_name);
             rest = after;
         }
         if line.trim().is_empty() {
@@ -74,13 +118,23 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     words
 }
 
+/// Whether a character can be one of a name in code.
+fn is_of_name(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// The end of the name at the beginning of a text.
+fn name_end(text: &str) -> usize {
+    text.find(|character| !is_of_name(character)).unwrap_or(text.len())
+}
+
 /// The end of the word at the beginning of a text. A full stop between two letters belongs to it.
 fn word_end(text: &str) -> usize {
     let mut characters = text.char_indices().peekable();
     while let Some((at, character)) = characters.next() {
-        let goes_on = character.is_alphabetic()
+        let is_of_word = character.is_alphabetic()
             || character == '.' && characters.peek().is_some_and(|(_, next)| next.is_alphabetic());
-        if !goes_on {
+        if !is_of_word {
             return at;
         }
     }
@@ -116,6 +170,22 @@ mod tests {
                 matches!(found.as_slice(), [(1, message)] if message.ends_with("; better: to")),
                 "{text}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_turn_is_right_beside_some_words_and_in_some_names() {
+        for text in [
+            "It is about to end, is about 200 bytes, and is about twice of that",
+            "It takes as long as that, and waits for as long as this",
+            "let came_back = fault.is_about(call);",
+        ] {
+            assert_eq!(find(text), [], "{text}");
+        }
+        for text in
+            ["It is about this.", "What it is about.", "fn it_came_back() {}", "As long as it is there"]
+        {
+            assert_eq!(find(text).len(), 1, "{text}");
         }
     }
 

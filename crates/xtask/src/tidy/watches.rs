@@ -1,5 +1,5 @@
 //! Watches of a manager that see more than its `--watch-filter` selects. A controller cannot have one: `Runner::new` takes the
-//! filter. A cache can, and then somebody has to say why. And watches that an object which cannot be read would end: all have to
+//! filter. A cache can, and then the list has to say why. And watches that an object which cannot be read would end: all have to
 //! come from `kit`.
 
 use std::collections::BTreeSet;
@@ -14,19 +14,15 @@ const WATCHING: [&str; 7] =
 
 /// Where a manager watches what other managers may own, which kind, and why.
 const UNFILTERED: [(&str, &str, &str); 13] = [
-    ("crates/infra/src/run.rs", "Cluster", "Cluster API owns it, and nobody here writes its status"),
-    ("crates/infra/src/run.rs", "Machine", "Cluster API owns it, and nobody here writes its status"),
-    ("crates/infra/src/run.rs", "MachinePool", "Cluster API owns it, and nobody here writes its status"),
+    ("crates/infra/src/run.rs", "Cluster", "Cluster API owns it, and we do not write its status"),
+    ("crates/infra/src/run.rs", "Machine", "Cluster API owns it, and we do not write its status"),
+    ("crates/infra/src/run.rs", "MachinePool", "Cluster API owns it, and we do not write its status"),
     ("crates/infra/src/run.rs", "AuthoritySecret", "Cluster API owns it"),
     ("crates/infra/src/run.rs", "InMemoryMachine", "a pool does not lose a machine that lost its label"),
     ("crates/infra/src/run.rs", "Fault", "a ClusterFault has to see who has the name of its Fault"),
     ("crates/infra/src/claims/cache.rs", "IPAddressClaim", "the IPAM provider of a claim may be another one"),
-    ("crates/fault/src/cluster/run.rs", "Namespace", "nobody here writes it"),
-    (
-        "crates/ipam-controller/src/run.rs",
-        "Cluster",
-        "Cluster API owns it, and nobody here writes its status",
-    ),
+    ("crates/fault/src/cluster/run.rs", "Namespace", "we do not write it"),
+    ("crates/ipam-controller/src/run.rs", "Cluster", "Cluster API owns it, and we do not write its status"),
     (
         "crates/ipam-controller/src/fault/run.rs",
         "Fault",
@@ -44,7 +40,7 @@ const UNFILTERED: [(&str, &str, &str); 13] = [
 /// Where watches are opened.
 const SOURCE: &str = "crates/kit/src/watch.rs";
 
-/// Fails if a watch sees what other managers own, and nobody has said why, or if it does not come from `kit`.
+/// Fails if a watch sees what other managers own, and no reason is given, or if it does not come from `kit`.
 pub(super) fn check() -> anyhow::Result<()> {
     let mut found = BTreeSet::new();
     for path in files()? {

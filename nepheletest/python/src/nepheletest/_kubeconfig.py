@@ -21,7 +21,7 @@ _KEY = "client-key-data"
 _TOKEN = "token"
 _UNDERSTOOD = {_SERVER, _AUTHORITY, _CERTIFICATE, _KEY, _TOKEN}
 
-# Without these settings, a client would reach another server, or the same one as somebody else.
+# Without these settings, a client would reach another server, or the same one as another user.
 _NOT_UNDERSTOOD = {
     "as",
     "auth-provider",

@@ -20,7 +20,7 @@ from nepheletest._process import Process
 StrPath = str | os.PathLike[str]
 T = TypeVar("T")
 
-# Short, because a request takes a few milliseconds and nobody else uses the API server.
+# Short, because a request takes a few milliseconds and no other program uses the API server.
 _POLL_SECONDS = 0.02
 _WAIT_SECONDS = 30.0
 
@@ -69,7 +69,7 @@ class Cluster:
     def terminate_machine(self, name: str) -> None:
         """Terminates the instance of a Machine behind Cluster API's back.
 
-        The instance and its Node do not come back. The stand-in replaces the Machine within moments; with the real
+        The instance and its Node stay gone. The stand-in replaces the Machine within moments; with the real
         Cluster API a MachineHealthCheck does. Wait for what your test needs.
         """
         what = f"terminate the Machine {self.namespace}/{name}"
@@ -253,8 +253,8 @@ def _missing(cluster: Object | None) -> str | None:
         for kind in ("TopologyReconciled", "Available")
         if (condition := _condition(cluster, kind)) and condition["status"] != "True"
     ]
-    nobody = "nothing plays it yet; it needs spec.topology for the stand-in, or a running Cluster API"
-    return "; ".join(reasons) or nobody
+    unplayed = "nothing plays it yet; it needs spec.topology for the stand-in, or a running Cluster API"
+    return "; ".join(reasons) or unplayed
 
 
 def _machine(value: Object) -> Machine:

@@ -49,8 +49,8 @@ pub(super) fn effect(_: &mut SchemaGenerator) -> Schema {
             ),
             "leak": no_settings(
                 "The cloud says that an instance is deleted, and it still exists: it takes up room and costs money, \
-                 and belongs to\n\
-                 nobody. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a\n\
+                 and has no\n\
+                 owner. It stays when the fault is deleted, except in the built-in cloud. See leakedInstances of a\n\
                  SimulatedCloud. With the operation DeleteLoadBalancer, load balancers leak. Such a one keeps its room \
                  and its port.",
             ),
@@ -63,7 +63,7 @@ pub(super) fn effect(_: &mut SchemaGenerator) -> Schema {
             "outage": outage(),
             "spotReclaim": spot_reclaim(),
             "vanish": no_settings(
-                "The instance is gone and does not come back, also after the fault is deleted.",
+                "The instance is gone for good, also after the fault is deleted.",
             ),
             "wrongProviderID": no_settings(
                 "The Node of the machine has the provider ID of no machine. A machine that has a Node already is not \
@@ -117,7 +117,7 @@ fn delay(description: &str) -> Value {
 
 fn addresses() -> Value {
     json!({
-        "description": "Pools hand out addresses late, or not at all. Such a fault is about the \
+        "description": "Pools hand out addresses late, or not at all. Such a fault affects the \
          IPAddressClaims of its namespace, and the\n\
          IPAM provider carries it out. Of the fields of match, it can have pools and clusterSelector.",
         "type": "object",
@@ -132,7 +132,7 @@ fn addresses() -> Value {
             "conflict": no_settings(
                 "The address that a claim would get is in use outside of the pool. The claim says so, and gets \
                  another one 5s later.\n\
-                 Nobody gets the address until the fault is gone.",
+                 No claim gets the address until the fault is gone.",
             ),
             "exhausted": no_settings(
                 "A claim that has no address gets none, as if its pool had no address left.",
@@ -158,7 +158,7 @@ fn addresses() -> Value {
 
 fn api_server() -> Value {
     json!({
-        "description": "The API servers of a workload cluster misbehave. Such a fault is about Clusters, so \
+        "description": "The API servers of a workload cluster misbehave. Such a fault affects Clusters, so \
          fields of match that are\n\
          about machines only fit nothing.",
         "type": "object",
@@ -300,7 +300,7 @@ fn duplicate() -> Value {
     json!({
         "description": "A machine is created and no answer comes, and when the creation is repeated, a second \
          instance is created. The first\n\
-         one leaks: it takes up room and costs money, and belongs to nobody. See leakedInstances of a \
+         one leaks: it takes up room and costs money, and has no owner. See leakedInstances of a \
          SimulatedCloud.",
         "type": "object",
         "properties": {
@@ -334,12 +334,12 @@ fn etcd() -> Value {
                 "The member list omits the members of control plane machines. They work all the same.",
             ),
             "noLeader": no_settings(
-                "The members cannot elect a leader, as when the quorum is lost. Such a fault is about \
+                "The members cannot elect a leader, as when the quorum is lost. Such a fault affects \
                  Clusters, so fields of match\n\
                  that are about machines fit nothing.",
             ),
             "slow": delay(
-                "All calls are answered late. Such a fault is about Clusters, so fields of match that are \
+                "All calls are answered late. Such a fault affects Clusters, so fields of match that are \
                  about machines fit\n\
                  nothing.",
             ),
@@ -375,7 +375,7 @@ fn fail() -> Value {
 
 fn flap() -> Value {
     json!({
-        "description": "The kubelet falls silent and comes back in turn.",
+        "description": "The kubelet is silent and reports in turn.",
         "type": "object",
         "required": ["down", "up"],
         "x-kubernetes-validations": [
@@ -408,7 +408,7 @@ fn hold() -> Value {
 
 fn load_balancer() -> Value {
     json!({
-        "description": "The load balancer of a workload cluster misbehaves. Such a fault is about Clusters, so \
+        "description": "The load balancer of a workload cluster misbehaves. Such a fault affects Clusters, so \
          fields of match that are\n\
          about machines only fit nothing.",
         "type": "object",

@@ -18,7 +18,7 @@ pub(super) const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired
 /// the status says which ones were hit.
 pub const AFFECTED_MAX: usize = 100;
 
-/// What goes wrong in the clouds of a namespace: what a fault is about, what happens, and how often.
+/// What goes wrong in the clouds of a namespace: what a fault matches, what happens, and how often.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",
@@ -94,7 +94,7 @@ pub const AFFECTED_MAX: usize = 100;
     ),
 ]))]
 pub struct FaultSpec {
-    /// What the fault is about. An operation or a machine has to fit every field. A field that is left out fits all.
+    /// What the fault matches. All fields that are set must apply. Without any, it matches everything in the namespace.
     #[serde(rename = "match", skip_serializing_if = "schema::is_default")]
     pub matches: FaultMatch,
     // None only in an object that cannot be read: the schema requires it.
@@ -107,7 +107,7 @@ pub struct FaultSpec {
     pub budget: FaultBudget,
 }
 
-/// The operations or machines that a fault is about.
+/// The operations or machines that a fault matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultMatch {
@@ -167,7 +167,7 @@ pub struct FaultMatch {
     pub machine_selector: Option<serde_json::Value>,
 }
 
-/// How often a fault hits what it is about.
+/// How often a fault hits what it matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultBudget {
@@ -188,7 +188,7 @@ pub struct FaultBudget {
     #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
     pub lasts: Option<GoDuration>,
     /// The windows in which the fault is in force; by default always. Between them, what it has hit is healed as when it is
-    /// deleted. It decides anew in each window what it hits.
+    /// deleted. It draws again in each window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<FaultSchedule>,
 }
@@ -272,7 +272,7 @@ pub struct FaultStatus {
     #[schemars(length(max = AFFECTED_MAX))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
-    /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
+    /// The spec that is in force while it is paused. A change of its spec waits until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::kept_spec")]
     pub paused_spec: Option<FaultSpec>,
@@ -317,7 +317,7 @@ pub struct AffectedClaim {
     /// The name of its pool.
     #[schemars(length(min = 1, max = 253))]
     pub pool: String,
-    /// The address or prefix that nobody gets because of the fault.
+    /// The address or prefix that no claim gets because of the fault.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63))]
     pub address: String,

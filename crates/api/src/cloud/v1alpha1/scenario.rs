@@ -214,7 +214,7 @@ pub struct StepAction {
     /// Waits for what the rest of the scenario needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Expectation>,
-    /// Waits for what the scenario is about. It differs from wait in reports only.
+    /// Waits for what the scenario checks. It differs from wait in reports only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
     /// Fails as soon as this is seen.
@@ -573,7 +573,7 @@ pub struct Delete {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScenarioStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Pending until the Faults of an earlier run are gone. Running until all steps are over. Then Passed, or Failed.

@@ -119,7 +119,7 @@ pub struct SimulatedCloudSpec {
     /// default there are no quotas.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub quotas: Quotas,
-    /// How many machines there are, by instance type and zone. A machine has to fit into each entry that is about it;
+    /// How many machines there are, by instance type and zone. A machine has to fit into each entry that covers it;
     /// one that does not fit waits. By default there is any number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
@@ -150,7 +150,7 @@ pub struct SimulatedCloudSpec {
     /// limits, and reads show everything at once.
     #[serde(skip_serializing_if = "schema::is_default")]
     pub api: CloudApi,
-    /// What happens to leaked instances and load balancers, which still exist although they belong to nobody. Keep, which is
+    /// What happens to leaked instances and load balancers, which still exist although they have no owner. Keep, which is
     /// the default, leaves them as they are. Delete deletes them as soon as the status lists them.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = LEAKED_INSTANCES))]
@@ -268,7 +268,7 @@ pub struct Quotas {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub instances: Option<i32>,
-    /// Processors of all machines together. Nobody passes a large machine that waits for processors.
+    /// Processors of all machines together. A small machine waits behind a large one.
     #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub vcpus: Option<i32>,
@@ -344,7 +344,7 @@ pub struct SimulatedCloudStatus {
     #[schemars(length(max = Caller::ALL.len()))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
     pub findings: Vec<CallerFindings>,
-    /// The spec with which it goes on while it is paused. A change of its spec waits until it is resumed.
+    /// The spec that is in force while it is paused. A change of its spec waits until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::kept_spec")]
     pub paused_spec: Option<SimulatedCloudSpec>,

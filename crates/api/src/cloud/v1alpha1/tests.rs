@@ -176,7 +176,7 @@ fn alternatives(pattern: &str) -> Vec<String> {
 
 /// Else a text passes that only has a part of the wanted form, such as `x/status?$(item)`.
 #[test]
-fn every_pattern_of_every_schema_is_about_the_whole_text() {
+fn every_pattern_of_every_schema_covers_the_whole_text() {
     fn visit(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {

@@ -39,7 +39,7 @@ pub struct InstanceRecord {
     /// The last update in place that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<Update>,
-    /// The termination of the instance, if there was one. A terminated instance never comes back.
+    /// The termination of the instance, if there was one. A terminated instance stays gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination: Option<Termination>,
     /// The deletion of the instance, if it takes time.
@@ -89,7 +89,7 @@ impl InMemoryMachine {
         self.recorded()?.termination.clone()
     }
 
-    /// Whether the instance is gone, and does not come back.
+    /// Whether the instance is gone for good.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.recorded().and_then(|known| known.deletion.as_ref()?.ended.clone()).is_some()

@@ -13,7 +13,7 @@ use crate::schema;
 /// an instance. A person sets it, so it is an annotation.
 pub const TERMINATE_ANNOTATION: &str = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
 
-/// The termination of an instance. A terminated instance never comes back, after a restart or in another
+/// The termination of an instance. A terminated instance stays gone, after a restart or in another
 /// management cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

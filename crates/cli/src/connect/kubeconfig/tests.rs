@@ -105,7 +105,7 @@ fn entry_of_an_earlier_run_is_replaced_and_its_end_leaves_ours_alone() {
 }
 
 #[test]
-fn entry_of_somebody_else_is_not_replaced() {
+fn entry_of_another_owner_is_not_replaced() {
     let error = entry("kind", 20_001).merged_into(OF_USER).expect_err("taken");
     assert!(matches!(error, KubeconfigError::Taken(name) if name == "kind"));
 }

@@ -47,7 +47,7 @@ pub(super) struct Sampler {
 type Histories = BTreeMap<String, History>;
 
 impl Sampler {
-    /// Takes a first sample, and goes on in a task. The notes name what could not be measured; the run continues without
+    /// Takes a first sample, and continues in a task. The notes name what could not be measured; the run continues without
     /// it.
     pub(super) async fn start(client: &Client, run: &str, time_limit: Duration) -> (Self, Vec<String>) {
         let stop = CancellationToken::new();

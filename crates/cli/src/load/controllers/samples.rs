@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_goes_on_after_a_restart() {
+    fn cpu_time_continues_after_a_restart() {
         let history = history(&[sample(0, 10.0, 50.0), sample(2, 14.0, 90.0), sample(4, 1.0, 40.0)]);
         let expected = ControllerUse {
             name: "core".to_owned(),

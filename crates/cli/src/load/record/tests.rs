@@ -70,7 +70,7 @@ fn missing_clusters_have_reasons() {
     ]);
     let names = ["gone", "never", "silent", "up", "waits"].map(str::to_owned);
     let expected = [
-        ("gone", "somebody deleted it"),
+        ("gone", "it was deleted"),
         ("never", "it was not created"),
         ("silent", "Cluster API has not reported on it; does its controller run?"),
         ("waits", "a later obstacle"),

@@ -125,7 +125,7 @@ async fn keep(
     }
 }
 
-/// Creates a definition, unless somebody else has just done so.
+/// Creates a definition, unless another process has just done so.
 async fn create(
     api: &Api<CustomResourceDefinition>,
     definition: &CustomResourceDefinition,

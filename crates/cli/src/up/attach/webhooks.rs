@@ -142,7 +142,7 @@ impl LocalWebhooks {
         })
     }
 
-    /// Has the API server call nobody any more. Otherwise it refuses every write of the kinds when this process is gone.
+    /// Has the API server call no webhook any more. Otherwise it refuses every write of the kinds when this process is gone.
     pub(crate) async fn uninstall(&self, kinds: &Kinds) -> anyhow::Result<()> {
         for configuration in &self.configurations {
             let (api, name) = api(kinds, configuration).await?;

@@ -107,14 +107,14 @@ fn an_event_says_what_happened_in_words() {
             expected("Adopted", "Known again after a restart, while it is being deleted"),
             expected("StageReached", "vm"),
             expected("Deleted", ""),
-            of_fault(expected("Leaked", "The instance still exists, and belongs to nobody (Fault full)")),
+            of_fault(expected("Leaked", "The instance still exists, and has no owner (Fault full)")),
             of_fault(expected(
                 "Leaked",
-                "Known again after a restart: the instance still exists, and belongs to nobody (Fault full)",
+                "Known again after a restart: the instance still exists, and has no owner (Fault full)",
             )),
             of_fault(expected(
                 "Leaked",
-                "A repeated creation made a second instance; the first one still exists, and belongs to nobody (Fault full)",
+                "A repeated creation made a second instance; the first one still exists, and has no owner (Fault full)",
             )),
             expected("LeakedDeleted", "The leaked instance is deleted"),
             of_fault(expected("Afflicted", "The etcd member raises alarm NOSPACE (Fault full)")),

@@ -15,7 +15,7 @@ fn cluster_fault() -> ClusterFault {
     serde_json::from_value(object).expect("a ClusterFault")
 }
 
-/// A Fault whose status is about its first generation.
+/// A Fault whose status describes its first generation.
 fn fault(generation: i64, phase: &str, matched: i64, hits: i64) -> Arc<Fault> {
     let mut fault = Fault::new("cluster-fault-all", spec());
     fault.metadata.generation = Some(generation);
@@ -60,7 +60,7 @@ fn faults_are_added_up() {
 }
 
 #[test]
-fn it_can_hit_as_long_as_one_of_its_faults_can() {
+fn it_can_hit_while_one_of_its_faults_can() {
     for (phases, expected) in [
         (vec!["Expired", "Waiting", "Exhausted"], "Waiting"),
         (vec!["Expired", "Exhausted"], "Exhausted"),
@@ -80,7 +80,7 @@ fn it_says_what_is_missing() {
     );
     let idle = reported(1, vec![fault(1, "Active", 0, 0)], &[]);
     assert_eq!(told(&idle), ["Active", "True", "Ready", "Nothing has matched it so far"]);
-    // The status of one is about an earlier spec, and another one is not there yet.
+    // The status of one describes an earlier spec, and another one is not there yet.
     let late = reported(3, vec![fault(2, "Active", 1, 1), fault(1, "Active", 1, 1)], &[]);
     let message = "the Fault is in force in 1 of 3 namespaces";
     assert_eq!(told(&late), ["Active", "False", "NotReady", message]);

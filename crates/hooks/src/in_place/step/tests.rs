@@ -85,7 +85,7 @@ fn what_runs_so_already_is_done() {
     assert_eq!(next(&other, None, 0), asks(update("v1.36.4")));
 }
 
-/// The end of an update and the software that runs are written together. If they differ, somebody else wrote one.
+/// The end of an update and the software that runs are written together. If they differ, another client wrote one.
 #[test]
 fn an_update_that_is_over_is_not_done_when_something_else_runs() {
     let lied = object(Some(ended(update("v1.36.4"))));
@@ -104,7 +104,7 @@ fn another_target_is_another_update() {
 }
 
 #[test]
-fn one_that_is_to_fail_takes_its_time_fails_and_is_begun_anew_when_it_may_work() {
+fn one_that_is_to_fail_takes_its_time_fails_and_is_begun_again_when_it_may_work() {
     let failing = Update { failure: "no space".into(), ..update("v1.36.4") };
     let preloaded = || Some(fails("no space"));
     assert_eq!(next(&object(None), preloaded(), 0), asks(failing.clone()));

@@ -308,7 +308,7 @@ fn an_instance_vanishes_once_it_is_there_and_stays_gone_whatever_changes_later()
 }
 
 #[test]
-fn a_paused_machine_goes_on_once_its_cluster_is_back() {
+fn a_paused_machine_continues_once_its_cluster_is_back() {
     let begun = |simulated| Wanted { provisioned: true, simulated, ..wanted(Role::ControlPlane) };
     let kept = |wanted: Wanted| {
         let validated = Validated::Paused { message: "p".into(), begun: Some(Box::new(wanted)) };

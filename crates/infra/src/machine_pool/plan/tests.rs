@@ -123,7 +123,7 @@ fn there_are_as_many_machines_as_wanted() {
         ("one that is marked goes first", 2, &[marked(up(0)), up(1), booting(2)], &[], &[0]),
         ("but only if one has to go", 2, &[marked(up(0)), up(1)], &[], &[]),
         ("all go", 0, &[up(0), up(1)], &[], &[1, 0]),
-        ("one that somebody deletes is replaced at once", 3, &[draining(up(0)), up(1), up(2)], &[3], &[]),
+        ("one that a client deletes is replaced at once", 3, &[draining(up(0)), up(1), up(2)], &[3], &[]),
         ("numbers beyond nine are counted", 3, &[up(2), up(10), up(9), up(8)], &[], &[10]),
     ]);
 }

@@ -133,7 +133,7 @@ fn a_wanted_address_is_read_or_said_to_be_none() {
 }
 
 #[test]
-fn a_claim_is_tried_again_after_as_long_as_it_exists_when_its_ip_address_was_refused() {
+fn a_claim_is_tried_again_after_the_time_that_it_exists_when_its_ip_address_was_refused() {
     let mut claim = claim();
     let second = |second| Timestamp::from_second(second).expect("in range");
     claim.metadata.creation_timestamp = Some(Time(second(100)));

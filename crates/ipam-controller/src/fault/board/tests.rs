@@ -201,7 +201,7 @@ fn skip_and_count_say_which_claims_are_hit_also_after_a_restart() {
 }
 
 #[test]
-fn each_window_decides_anew_and_what_is_between_them_is_healed() {
+fn each_window_decides_again_and_what_is_between_them_is_healed() {
     let schedule = json!({ "count": 2, "schedule": { "every": "60s", "for": "10s" } });
     let mut board = board(&json!({ "exhausted": {} }), &schedule);
     ask(&mut board, "a", 101);

@@ -245,7 +245,7 @@ fn left(name: &str, uid: &str, address: &str) -> PendingAllocation {
 }
 
 #[test]
-fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_anew() {
+fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_again() {
     let mut pool = Allocations::default();
     for (name, created) in [("a", 1), ("b", 2)] {
         assert_eq!(ask(&mut pool, request(name, created)), Answer::Queued);
@@ -283,7 +283,7 @@ fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_it
 }
 
 #[test]
-fn an_ip_address_that_cannot_be_read_or_exists_twice_is_told_and_stops_nobody() {
+fn an_ip_address_that_cannot_be_read_or_exists_twice_is_told_and_stops_no_claim() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10"), ("b", "10.0.0.10")]);
     pool.applied(&owner("m"), Record { block: None, ..record("m", "10.0.0.1", 101) });
     pool.check();
@@ -301,7 +301,7 @@ fn an_ip_address_that_cannot_be_read_or_exists_twice_is_told_and_stops_nobody() 
 }
 
 #[test]
-fn an_ip_address_made_by_hand_is_taken_over_unless_its_address_is_somebody_elses() {
+fn an_ip_address_made_by_hand_is_taken_over_unless_another_owner_has_its_address() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("x", "10.0.0.12")]);
     let by_hand = |name: &str, address: &str| Record {
         claim_uid: None,
@@ -326,7 +326,7 @@ fn an_ip_address_made_by_hand_is_taken_over_unless_its_address_is_somebody_elses
 }
 
 #[test]
-fn a_pool_that_is_closed_answers_at_once_and_keeps_nobody_waiting() {
+fn a_pool_that_is_closed_answers_at_once_and_keeps_none_waiting() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10")]);
     assert_eq!(ask(&mut pool, request("b", 1)), Answer::Queued);
     pool.close(Some(("Paused", "paused".into())));

@@ -254,7 +254,7 @@ impl<K: PoolObject> PoolTask<K> {
         });
     }
 
-    /// Releases orphans that somebody has deleted, and orphans that this process created for a claim that was gone.
+    /// Releases orphans that were deleted, and orphans that this process created for a claim that was gone.
     /// With `reclaim_orphans`, releases all orphans.
     async fn reclaim(&self) -> bool {
         let reclaimed: Vec<(Owner, Record)> = {

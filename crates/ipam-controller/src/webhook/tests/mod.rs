@@ -120,7 +120,7 @@ fn kinds(prefixes: bool) -> impl Iterator<Item = PoolKind> {
 const ALLOWED: Answer = Ok(Vec::new());
 
 #[tokio::test]
-async fn a_pool_is_deleted_only_when_nothing_is_in_use_unless_somebody_said_otherwise() {
+async fn a_pool_is_deleted_only_when_nothing_is_in_use_unless_an_annotation_says_otherwise() {
     let refused: Answer = Err((400, IN_USE.to_owned()));
     for kind in PoolKind::ALL {
         let api = ManagementApi::start();

@@ -99,7 +99,7 @@ impl IdentityFiles {
         Ok(Some(identity))
     }
 
-    /// Keeps a transport's identity in step with the files. Reads them at this interval for as long as the future is
+    /// Keeps a transport's identity in step with the files. Reads them at this interval while the future is
     /// polled. If the files cannot be read, the identity stays.
     pub async fn keep(mut self, transport: Arc<Https>, interval: Duration) {
         loop {

@@ -193,7 +193,7 @@ fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() 
     world.later(60);
     assert_eq!(deleted(&mut world), [""; 0]);
     assert_eq!(world.condition("ControlPlaneAvailable").expect("set").0, "False");
-    // Machines that come back by themselves stay.
+    // Machines that recover by themselves stay.
     for node in world.nodes.values_mut() {
         node.status = Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() });
     }

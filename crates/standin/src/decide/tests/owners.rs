@@ -60,7 +60,7 @@ fn machines_have_the_owners_that_cluster_api_gives_them_and_the_owners_count_the
 }
 
 #[test]
-fn what_a_topology_leaves_open_is_scaled_at_its_object_and_what_it_says_comes_back() {
+fn what_a_topology_leaves_open_is_scaled_at_its_object_and_what_it_says_is_seen() {
     let mut world = World::of_topology(1, 1);
     world.plan.deployments = vec![
         DeploymentPlan { is_scalable: true, ..DeploymentPlan::new("demo", "open", 1) },
@@ -81,7 +81,7 @@ fn what_a_topology_leaves_open_is_scaled_at_its_object_and_what_it_says_comes_ba
         .collect();
     let expected = [("demo-open".to_owned(), Some(3), Some(3)), ("demo-said".to_owned(), Some(1), Some(1))];
     assert_eq!(numbers, expected);
-    // Nobody can ask for more than a topology may, or for less than nothing.
+    // No client can ask for more than a topology may, or for less than nothing.
     world.observed.deployments[0].spec.replicas = Some(-7);
     world.settle();
     assert_eq!(world.observed.machines.len(), 2);

@@ -82,7 +82,7 @@ fn what_is_damaged_is_not_read() {
 }
 
 #[test]
-fn a_leaf_for_other_names_is_issued_anew() {
+fn a_leaf_for_other_names_is_issued_again() {
     let made = at(None, start()).material;
     let moved =
         bring_up_to_date(Some(made.clone()), &["webhook.elsewhere.svc".to_owned()], start()).expect("made");
@@ -128,7 +128,7 @@ fn an_expired_authority_is_no_longer_in_the_bundle() {
 }
 
 #[test]
-fn a_process_that_slept_over_everything_starts_anew() {
+fn a_process_that_slept_over_everything_starts_afresh() {
     let late = start() + SignedDuration::from_hours(20 * 365 * 24);
     let made = at(Some(at(None, start()).material), late);
     assert!(is_trusted(&made.material.bundle(late), &made.material, late));
