@@ -73,12 +73,10 @@ impl Dirty {
     }
 }
 
-/// The end of the journal.
+/// The end of the journal, and whether records before it were missed.
 struct End<T> {
     levels: Levels,
-    /// Records were missed.
     is_behind: bool,
-    /// The result of `look`.
     seen: T,
 }
 
