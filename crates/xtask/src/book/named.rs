@@ -23,11 +23,12 @@ impl Packages {
     }
 
     /// What code spans of a page name that does not exist. A path that begins with `src/` or `tests/` is one of the package that
-    /// was named last.
+    /// was named last. A folder at the top may have the name of a package.
     pub(super) fn missing(&self, spans: &[(usize, String)]) -> Vec<String> {
         let mut last = None;
         let mut missing = Vec::new();
-        for (_, span) in spans {
+        let is_one = |span: &&String| !span.contains(' ') && !paths::repository().join(span).exists();
+        for span in spans.iter().map(|(_, span)| span).filter(is_one) {
             if let Some(folder) = self.0.get(span) {
                 last = Some(folder);
                 continue;
