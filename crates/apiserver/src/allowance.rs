@@ -23,6 +23,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::http::ApiError;
+use crate::parse_cost::PARSED_BYTES_MAX;
 
 /// The largest request body, as in the real server: 3 MiB.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -57,16 +58,8 @@ const FEW_REQUESTS: usize = 8;
 /// Watches of a cluster that need not let the tasks of others go first.
 const FEW_WATCHES: usize = 100;
 
-/// The bytes from which a request is large: those of its body and of the objects that it has to read. Less takes a few
-/// milliseconds at most.
-pub(crate) const LARGE_BYTES: usize = 64 * 1024;
-
 /// Large requests of all clusters at a time.
 const LARGE_MAX: usize = 2;
-
-/// The most bytes that the parse of a body, or of a stored object, may allocate. A body of the largest size has ten times
-/// its size; bodies with more are made for it.
-const PARSED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// One for all servers, because they share the process's memory.
 static BODIES: LazyLock<Budget> = LazyLock::new(|| Budget::new(BODIES_BYTES_MAX, BODIES_BYTES_MAX));
@@ -226,17 +219,6 @@ async fn in_turn<T: Send + 'static>(turn: LargeTurn, work: impl FnOnce() -> T + 
         work()
     })
     .await
-}
-
-/// Whether the parse of a stored object of these bytes would take too much.
-pub(crate) fn is_too_dense(bytes: &[u8]) -> bool {
-    bytes.len() > LARGE_BYTES && parsed_size(bytes, Parse::Values) > PARSED_BYTES_MAX
-}
-
-/// Whether the parse of all these stored objects together would take too much.
-pub(crate) fn are_too_dense<'a>(objects: impl Iterator<Item = &'a [u8]>) -> bool {
-    let sizes = objects.map(|bytes| parsed_size(bytes, Parse::Values));
-    sizes.fold(0_usize, usize::saturating_add) > PARSED_BYTES_MAX
 }
 
 #[cfg(test)]

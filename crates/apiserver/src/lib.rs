@@ -21,6 +21,7 @@ mod apply;
 mod conversion;
 mod depth;
 mod http;
+mod parse_cost;
 mod patch;
 mod protobuf;
 mod registry;

@@ -147,8 +147,8 @@ impl Cloud {
         registry: &Registry,
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
-        let keeper = Keeper::open(config.state_directory.as_deref(), &network, &metrics);
-        let keeper = keeper.map_err(StartError::State)?;
+        let state = network.open_state(config.state_directory.as_deref(), &metrics);
+        let keeper = Keeper::new(state.map_err(StartError::State)?);
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics,

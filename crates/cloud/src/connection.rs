@@ -1,13 +1,11 @@
 //! What faults do to the connections of a load balancer: new ones reach no API server or a foreign one, and open ones break off.
 
 use std::collections::BTreeMap;
-use std::future::{Future, pending};
 use std::sync::Arc;
 
 use nephele_model::LoadBalancerTrouble;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use crate::served::Served;
 use crate::tls::ApiServerTls;
 
 /// A trouble, and since when connections know it.
@@ -62,7 +60,11 @@ pub(crate) fn diversion(troubles: &LoadBalancerTroubles) -> Option<Diversion> {
 }
 
 /// When a connection that began at this time breaks. `draw` is its draw for a fault, in [0, 1).
-fn breaks_at(troubles: &LoadBalancerTroubles, began: Instant, draw: impl Fn(&str) -> f64) -> Option<Instant> {
+pub(crate) fn breaks_at(
+    troubles: &LoadBalancerTroubles,
+    began: Instant,
+    draw: impl Fn(&str) -> f64,
+) -> Option<Instant> {
     let end = |(fault, Known { trouble, since }): (&String, &Known)| match *trouble {
         LoadBalancerTrouble::Reset { after, per_million } if draw(fault) * 1e6 < f64::from(per_million) => {
             began.max(*since).checked_add(after)
@@ -70,30 +72,6 @@ fn breaks_at(troubles: &LoadBalancerTroubles, began: Instant, draw: impl Fn(&str
         _ => None,
     };
     troubles.iter().filter_map(end).min()
-}
-
-/// Ready when a fault breaks a connection that begins now. Draws are keyed by the cluster, the fault and the number of
-/// the connection.
-pub(crate) fn broken(cluster: &Served) -> impl Future<Output = ()> + use<> {
-    let (began, number) = (Instant::now(), cluster.front.number_of_connection());
-    let (id, seed) = (cluster.id.clone(), cluster.shared.seed.clone());
-    let mut front = cluster.front.subscribe();
-    async move {
-        let draw = |fault: &str| seed.fraction(&["load-balancer", &id.namespace, &id.name, fault], number);
-        loop {
-            let end = breaks_at(&front.borrow_and_update().balancer, began, draw);
-            let ended = async {
-                match end {
-                    Some(end) => sleep_until(end).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = ended => return,
-                changed = front.changed() => if changed.is_err() { pending().await },
-            }
-        }
-    }
 }
 
 #[cfg(test)]

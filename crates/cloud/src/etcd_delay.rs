@@ -1,16 +1,12 @@
 //! What faults do to the calls of a cluster's etcd members: they are answered late.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nephele_engine::Seed;
-use nephele_etcd::CallDelay;
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
-
-use crate::served::Served;
 
 /// How late calls are answered because of one fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +30,7 @@ impl Latenesses {
     }
 
     /// How long a call waits. Waits add up. Draws are keyed by the cluster, the fault and the number of the call.
-    fn delay(&self, cluster: &ClusterId, seed: &Seed) -> Duration {
+    pub(crate) fn delay(&self, cluster: &ClusterId, seed: &Seed) -> Duration {
         let by_fault = self.by_fault.lock();
         if by_fault.is_empty() {
             return Duration::ZERO;
@@ -45,24 +41,6 @@ impl Latenesses {
             let extra = base.mul_f64(draw * f64::from(*jitter_per_million) / 1e6);
             delay.saturating_add(*base).saturating_add(extra)
         })
-    }
-}
-
-/// The delay of the calls of one cluster.
-pub(crate) struct EtcdDelay {
-    cluster: Arc<Served>,
-}
-
-impl EtcdDelay {
-    pub(crate) fn of(cluster: &Arc<Served>) -> Self {
-        Self { cluster: cluster.clone() }
-    }
-}
-
-impl CallDelay for EtcdDelay {
-    fn delay(&self) -> Duration {
-        let Served { id, shared, etcd_latenesses, .. } = &*self.cluster;
-        etcd_latenesses.delay(id, &shared.seed)
     }
 }
 

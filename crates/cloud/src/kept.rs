@@ -17,22 +17,19 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use nephele_apiserver::{Journal, Kept, Key, Object, Recorded, Store, StoreOptions, Unkept};
-use nephele_state::{OpenError, Opened, Partition, State};
+use nephele_state::{Opened, Partition, State};
 use parking_lot::Mutex;
 
 use crate::checkpoint::PutBack;
 use crate::content::Content;
 use crate::error::ClusterError;
 use crate::identity::control_plane_node;
-use crate::metrics::Metrics;
-use crate::network::Network;
 use crate::projection;
 use crate::spec::ClusterSpec;
 use nephele_model::{ClusterId, MachineId};
@@ -66,21 +63,9 @@ pub(crate) struct KeptStore {
 pub(crate) type Deleted = Arc<Mutex<BTreeSet<Key>>>;
 
 impl Keeper {
-    /// Opens the directory, if there is one. Without sockets, it is in memory and has no writer thread, because
-    /// simulated time would not wait for a disk or a thread.
-    pub(crate) fn open(
-        directory: Option<&Path>,
-        network: &Network,
-        metrics: &Metrics,
-    ) -> Result<Self, OpenError> {
-        let Some(directory) = directory else { return Ok(Self::default()) };
-        let observer = Arc::new(metrics.clone());
-        let state = match network {
-            Network::Sockets => State::open(directory, observer)?,
-            Network::InProcess(network) => State::open_in_memory(network.disk(), observer)?,
-        };
-        tracing::info!(directory = %directory.display(), clusters = state.names().len(), "Opened the state directory");
-        Ok(Self { state: Some(state), ..Self::default() })
+    /// Keeps objects in this state, or only those that are put back.
+    pub(crate) fn new(state: Option<State>) -> Self {
+        Self { state, ..Self::default() }
     }
 
     /// The store of a cluster, with the objects that were put back, or else with its kept objects.

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::connection::{Backend, broken};
+use crate::connection::Backend;
 use crate::front::FrontState;
 use crate::metrics::Counted;
 use crate::ports::PortLease;
@@ -63,7 +63,7 @@ struct Connection {
 impl Connection {
     async fn run(self, stream: TcpStream) {
         // Dropped in the middle of whatever it does.
-        let broken = broken(&self.cluster);
+        let broken = self.cluster.broken();
         tokio::select! {
             () = self.run_until_its_end(stream) => {}
             () = broken => {}

@@ -6,6 +6,7 @@ use nephele_apiserver::{RequestInfo, RequestObserver};
 use nephele_engine::Outcome;
 use nephele_etcd::CallObserver;
 use nephele_model::Stage;
+use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     exponential_buckets,
@@ -66,104 +67,107 @@ const RESOURCES: [&str; 20] = [
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // 50 µs to 1.6 s: an answer takes microseconds, a held request seconds.
-        let buckets = || exponential_buckets(0.000_05, 4.0, 9);
-        let seconds = |name: &str, help: &str| {
-            Ok::<_, prometheus::Error>(HistogramOpts::new(name, help).buckets(buckets()?))
+        let counters = |name, help, labels: &[&str]| {
+            registered(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
         };
-        let metrics = Self {
-            requests: IntCounterVec::new(
-                Opts::new("nephele_workload_requests_total", "Requests answered by workload API servers."),
+        let gauge = |name, help| registered(registry, IntGauge::new(name, help)?);
+        Ok(Self {
+            requests: counters(
+                "nephele_workload_requests_total",
+                "Requests answered by workload API servers.",
                 &["verb", "resource", "code"],
             )?,
-            request_seconds: HistogramVec::new(
-                seconds(
-                    "nephele_workload_request_seconds",
-                    "Time to answer a request of a workload API server.",
-                )?,
-                &["verb"],
-            )?,
-            etcd_calls: IntCounterVec::new(
-                Opts::new("nephele_workload_etcd_calls_total", "Calls answered by workload etcd members."),
+            request_seconds: registered(registry, HistogramVec::new(request_seconds()?, &["verb"])?)?,
+            etcd_calls: counters(
+                "nephele_workload_etcd_calls_total",
+                "Calls answered by workload etcd members.",
                 &["method", "code"],
             )?,
-            etcd_seconds: HistogramVec::new(
-                seconds(
-                    "nephele_workload_etcd_call_seconds",
-                    "Time to answer a call of a workload etcd member.",
-                )?,
-                &["method"],
-            )?,
-            operations: IntCounterVec::new(
-                Opts::new(
-                    "nephele_cloud_operations_total",
-                    "Operations of the simulated cloud, by what came of them: Accepted, AlreadyDone, Delayed, or the \
-                     reason of a refusal.",
-                ),
+            etcd_seconds: registered(registry, HistogramVec::new(etcd_seconds()?, &["method"])?)?,
+            operations: counters(
+                "nephele_cloud_operations_total",
+                "Operations of the simulated cloud, by what came of them: Accepted, AlreadyDone, Delayed, or the reason of a \
+                 refusal.",
                 &["operation", "outcome"],
             )?,
-            operation_seconds: HistogramVec::new(
-                HistogramOpts::new(
-                    "nephele_operation_seconds",
-                    "How long operations of the simulated cloud took, in seconds of the cloud: from when a creation or deletion \
-                     was accepted until a stage was reached, or until nothing was left to be done (all).",
-                )
-                .buckets(OPERATION_BUCKETS.into()),
-                &["verb", "stage"],
+            operation_seconds: registered(
+                registry,
+                HistogramVec::new(operation_seconds(), &["verb", "stage"])?,
             )?,
-            stages_reached: IntGaugeVec::new(
-                Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
-                &["stage"],
-            )?,
-            clusters: IntGauge::new("nephele_clusters", "Simulated clusters.")?,
-            machines: IntGauge::new("nephele_machines", "Simulated machines.")?,
-            connections: IntGauge::new(
-                "nephele_workload_connections",
-                "Open connections to workload API servers.",
-            )?,
-            connections_held: IntGauge::new(
+            stages_reached: registered(registry, stages_reached()?)?,
+            clusters: gauge("nephele_clusters", "Simulated clusters.")?,
+            machines: gauge("nephele_machines", "Simulated machines.")?,
+            connections: gauge("nephele_workload_connections", "Open connections to workload API servers.")?,
+            connections_held: gauge(
                 "nephele_workload_connections_held",
                 "Connections that wait for their control plane's first backend.",
             )?,
-            tunnels: IntGauge::new(
-                "nephele_workload_tunnels",
-                "Open port-forwards into simulated clusters.",
+            tunnels: gauge("nephele_workload_tunnels", "Open port-forwards into simulated clusters.")?,
+            engine_lock_seconds: registered(registry, Histogram::with_opts(engine_lock_seconds())?)?,
+            state_commit_seconds: registered(registry, Histogram::with_opts(state_commit_seconds()?)?)?,
+            state_commit_failures: registered(
+                registry,
+                IntCounter::new(
+                    "nephele_state_commit_failures_total",
+                    "Attempts to write to the state file that failed. While they do, simulated clusters refuse changes.",
+                )?,
             )?,
-            engine_lock_seconds: Histogram::with_opts(
-                HistogramOpts::new(
-                    "nephele_engine_lock_seconds",
-                    "How long the lock of the simulated cloud's engine was held each time.",
-                )
-                .buckets(vec![0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03]),
-            )?,
-            state_commit_seconds: Histogram::with_opts(seconds(
-                "nephele_state_commit_seconds",
-                "Time to write and synchronise the changes of simulated clusters to the state file.",
-            )?)?,
-            state_commit_failures: IntCounter::new(
-                "nephele_state_commit_failures_total",
-                "Attempts to write to the state file that failed. While they do, simulated clusters refuse changes.",
-            )?,
-            state_bytes: IntGauge::new("nephele_state_bytes", "Size of the state file.")?,
-        };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.request_seconds.clone()))?;
-        registry.register(Box::new(metrics.etcd_calls.clone()))?;
-        registry.register(Box::new(metrics.etcd_seconds.clone()))?;
-        registry.register(Box::new(metrics.operations.clone()))?;
-        registry.register(Box::new(metrics.operation_seconds.clone()))?;
-        registry.register(Box::new(metrics.stages_reached.clone()))?;
-        registry.register(Box::new(metrics.clusters.clone()))?;
-        registry.register(Box::new(metrics.machines.clone()))?;
-        registry.register(Box::new(metrics.connections.clone()))?;
-        registry.register(Box::new(metrics.connections_held.clone()))?;
-        registry.register(Box::new(metrics.tunnels.clone()))?;
-        registry.register(Box::new(metrics.engine_lock_seconds.clone()))?;
-        registry.register(Box::new(metrics.state_commit_seconds.clone()))?;
-        registry.register(Box::new(metrics.state_commit_failures.clone()))?;
-        registry.register(Box::new(metrics.state_bytes.clone()))?;
-        Ok(metrics)
+            state_bytes: gauge("nephele_state_bytes", "Size of the state file.")?,
+        })
     }
+}
+
+fn request_seconds() -> Result<HistogramOpts, prometheus::Error> {
+    answers("nephele_workload_request_seconds", "Time to answer a request of a workload API server.")
+}
+
+fn etcd_seconds() -> Result<HistogramOpts, prometheus::Error> {
+    answers("nephele_workload_etcd_call_seconds", "Time to answer a call of a workload etcd member.")
+}
+
+fn state_commit_seconds() -> Result<HistogramOpts, prometheus::Error> {
+    answers(
+        "nephele_state_commit_seconds",
+        "Time to write and synchronise the changes of simulated clusters to the state file.",
+    )
+}
+
+/// 50 µs to 1.6 s: an answer takes microseconds, a held request seconds.
+fn answers(name: &str, help: &str) -> Result<HistogramOpts, prometheus::Error> {
+    Ok(HistogramOpts::new(name, help).buckets(exponential_buckets(0.000_05, 4.0, 9)?))
+}
+
+fn operation_seconds() -> HistogramOpts {
+    HistogramOpts::new(
+        "nephele_operation_seconds",
+        "How long operations of the simulated cloud took, in seconds of the cloud: from when a creation or deletion was \
+         accepted until a stage was reached, or until nothing was left to be done (all).",
+    )
+    .buckets(OPERATION_BUCKETS.into())
+}
+
+fn stages_reached() -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(
+        Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
+        &["stage"],
+    )
+}
+
+fn engine_lock_seconds() -> HistogramOpts {
+    HistogramOpts::new(
+        "nephele_engine_lock_seconds",
+        "How long the lock of the simulated cloud's engine was held each time.",
+    )
+    .buckets(vec![0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03])
+}
+
+/// Registers a metric and returns it.
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: C,
+) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
 }
 
 impl Metrics {

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
 use http::{Request, Response};
 use nephele_apiserver::UserInfo;
-use nephele_state::MemoryDisk;
+use nephele_state::{MemoryDisk, OpenError, State};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
-use crate::connection::broken;
 use crate::listener;
+use crate::metrics::Metrics;
 use crate::ports::PortLease;
 use crate::serve;
 use crate::served::Served;
@@ -48,10 +48,6 @@ impl InProcess {
         Self { clusters: Arc::default(), disk }
     }
 
-    pub(crate) fn disk(&self) -> &MemoryDisk {
-        &self.disk
-    }
-
     /// The ports that clusters listen on, in order.
     #[must_use]
     pub fn ports(&self) -> Vec<u16> {
@@ -76,7 +72,7 @@ impl InProcess {
         }
         request.extensions_mut().insert(user);
         // Each request has a connection of its own.
-        let broken = cluster.front.breaks_connections().then(|| broken(&cluster));
+        let broken = cluster.front.breaks_connections().then(|| cluster.broken());
         let tunnel = Tunnel::of(&cluster);
         let (over, epoch) = (cluster.over.clone(), cluster.front.epoch());
         tokio::select! {
@@ -97,6 +93,23 @@ pub(crate) enum Listening {
 }
 
 impl Network {
+    /// Opens the state directory, if there is one. Without sockets, it is in memory and has no writer thread, because
+    /// simulated time would not wait for a disk or a thread.
+    pub(crate) fn open_state(
+        &self,
+        directory: Option<&Path>,
+        metrics: &Metrics,
+    ) -> Result<Option<State>, OpenError> {
+        let Some(directory) = directory else { return Ok(None) };
+        let observer = Arc::new(metrics.clone());
+        let state = match self {
+            Self::Sockets => State::open(directory, observer)?,
+            Self::InProcess(network) => State::open_in_memory(&network.disk, observer)?,
+        };
+        tracing::info!(directory = %directory.display(), clusters = state.names().len(), "Opened the state directory");
+        Ok(Some(state))
+    }
+
     /// Opens a port.
     ///
     /// # Errors

@@ -1,20 +1,23 @@
 //! The parts of a cluster that its connections need.
 
+use std::future::{Future, pending};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use nephele_apiserver::{Settings, Store};
 use nephele_engine::Seed;
-use nephele_etcd::{EtcdCluster, SharedEtcdCluster, member_id};
+use nephele_etcd::{CallDelay, EtcdCluster, SharedEtcdCluster, member_id};
 use nephele_listen::{Budget, Limits, Owner};
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{CloudClock, WallClock};
+use crate::connection::breaks_at;
 use crate::etcd_delay::Latenesses;
 use crate::front::Front;
 use crate::kept::Keeper;
@@ -130,5 +133,38 @@ impl Served {
     /// What currently listens on a port of a pod, with its TLS configuration.
     pub(crate) fn behind(&self, pod: &str, port: u16) -> Option<Behind> {
         (self.behind)(pod, port)
+    }
+
+    /// Ready when a fault breaks a connection that begins now. Draws are keyed by the cluster, the fault and the number of
+    /// the connection.
+    pub(crate) fn broken(&self) -> impl Future<Output = ()> + use<> {
+        let began = Instant::now();
+        let number = self.front.number_of_connection();
+        let id = self.id.clone();
+        let seed = self.shared.seed.clone();
+        let mut front = self.front.subscribe();
+        async move {
+            let draw =
+                |fault: &str| seed.fraction(&["load-balancer", &id.namespace, &id.name, fault], number);
+            loop {
+                let end = breaks_at(&front.borrow_and_update().balancer, began, draw);
+                let ended = async {
+                    match end {
+                        Some(end) => sleep_until(end).await,
+                        None => pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = ended => return,
+                    changed = front.changed() => if changed.is_err() { pending().await },
+                }
+            }
+        }
+    }
+}
+
+impl CallDelay for Served {
+    fn delay(&self) -> Duration {
+        self.etcd_latenesses.delay(&self.id, &self.shared.seed)
     }
 }

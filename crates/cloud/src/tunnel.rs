@@ -15,8 +15,6 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
-use crate::connection::broken;
-use crate::etcd_delay::EtcdDelay;
 use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
 use crate::served::{Behind, LIMITS, Served};
@@ -45,7 +43,7 @@ impl PortForward for Tunnel {
         if let Some(session) = answer.session {
             let cluster = self.cluster.clone();
             let epoch = cluster.front.epoch();
-            let broken = broken(&cluster);
+            let broken = cluster.broken();
             self.cluster.shared.tasks.spawn(timed("port-forward", async move {
                 let _open = Counted::new(&cluster.shared.metrics.tunnels);
                 tokio::select! {
@@ -115,8 +113,8 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
     match behind {
         Behind::Etcd { member, .. } => {
             let observer = Arc::new(cluster.shared.metrics.clone());
-            let delay = Arc::new(EtcdDelay::of(&cluster));
-            let connection = Connection { cluster: cluster.etcd.clone(), member, observer, delay };
+            let etcd = cluster.etcd.clone();
+            let connection = Connection { cluster: etcd, member, observer, delay: cluster.clone() };
             if let Err(error) = serve_connection(stream, connection).await {
                 tracing::debug!(cluster = %cluster.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }

@@ -52,6 +52,8 @@ impl Metrics {
     ///
     /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let by_controller_counters = |name, help| counters(registry, name, help, &["controller"]);
+        let by_controller_gauges = |name, help| gauges(registry, name, help, &["controller"]);
         let families = Families {
             reconciles: counters(
                 registry,
@@ -65,23 +67,17 @@ impl Metrics {
                 "Reconciles by controller and result.",
                 &["controller", "result"],
             )?,
-            reconcile_errors: counters(
-                registry,
+            reconcile_errors: by_controller_counters(
                 "controller_runtime_reconcile_errors_total",
                 "Failed reconciles by controller.",
-                &["controller"],
             )?,
-            terminal_errors: counters(
-                registry,
+            terminal_errors: by_controller_counters(
                 "controller_runtime_terminal_reconcile_errors_total",
                 "Failed reconciles that are not tried again before the object changes, by controller.",
-                &["controller"],
             )?,
-            panics: counters(
-                registry,
+            panics: by_controller_counters(
                 "controller_runtime_reconcile_panics_total",
                 "Panics caught in reconciles, by controller.",
-                &["controller"],
             )?,
             reconcile_seconds: registered(
                 registry,
@@ -94,17 +90,13 @@ impl Metrics {
                     &["controller"],
                 )?,
             )?,
-            active: gauges(
-                registry,
+            active: by_controller_gauges(
                 "controller_runtime_active_workers",
                 "Reconciles running now, by controller.",
-                &["controller"],
             )?,
-            concurrency_max: gauges(
-                registry,
+            concurrency_max: by_controller_gauges(
                 "controller_runtime_max_concurrent_reconciles",
                 "Reconciles that may run at a time, by controller.",
-                &["controller"],
             )?,
             outcomes: counters(
                 registry,

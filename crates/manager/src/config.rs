@@ -163,36 +163,30 @@ impl Config {
     ///
     /// Names the first flag with an invalid value.
     pub fn new(options: Options) -> Result<Self, ConfigError> {
+        let lease = lease(&options)?;
+        feature_gates::check(&options.feature_gates).map_err(ConfigError::FeatureGates)?;
+        let roles: Roles = options.roles.parse().map_err(ConfigError::Roles)?;
+        let runtime_extension = runtime_extension(&options, roles)?;
+        let webhooks = webhooks(&options, roles)?;
+        let lease = if options.leader_elect { Some(electable(lease)?) } else { None };
+        let concurrency = |flag, of_kind: Option<u16>, default| {
+            at_least_one(flag, of_kind.or(options.max_concurrent_reconciles).unwrap_or(default))
+        };
+        let cluster_concurrency =
+            concurrency("inmemorycluster-concurrency", options.cluster_concurrency, CLUSTERS_AT_ONCE)?;
+        let machine_concurrency =
+            concurrency("inmemorymachine-concurrency", options.machine_concurrency, MACHINES_AT_ONCE)?;
+        let claim_concurrency =
+            concurrency("ipaddressclaim-concurrency", options.claim_concurrency, CLAIMS_AT_ONCE)?;
         let Options {
-            roles,
             namespace,
             watch_filter,
-            leader_elect,
-            leader_election_id,
-            lease_duration,
-            renew_deadline,
-            retry_period,
             diagnostics_address,
             insecure_diagnostics,
             tls_min_version,
             tls_cipher_suites,
             health_address,
-            webhook_host,
-            webhook_port,
-            webhook_cert_dir,
-            webhook_cert_name,
-            webhook_key_name,
-            webhook_service,
-            runtime_extension_port,
-            runtime_extension_cluster_api,
-            runtime_extension_client_ca_file,
-            runtime_extension_recordings,
-            feature_gates,
             sync_period,
-            max_concurrent_reconciles,
-            cluster_concurrency,
-            machine_concurrency,
-            claim_concurrency,
             ipam_reclaim_orphans,
             ipam_overlap,
             prepare_credentials,
@@ -206,60 +200,14 @@ impl Config {
             seed,
             state_dir,
             journal,
-            pod_namespace,
             identity,
+            ..
         } = options;
-        let (lease_namespace, lease_name) = match leader_election_id.split_once('/') {
-            Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
-            None => (pod_namespace.clone(), leader_election_id),
-        };
-        let lease = LeaseSettings {
-            namespace: not_empty("leader-election-id", lease_namespace)?,
-            name: not_empty("leader-election-id", lease_name)?,
-            identity: identity.clone(),
-            lease_duration,
-            renew_deadline,
-            retry_period,
-            published: BTreeMap::new(),
-        };
-        let concurrency = |flag, of_kind: Option<u16>, default| {
-            at_least_one(flag, of_kind.or(max_concurrent_reconciles).unwrap_or(default))
-        };
-        feature_gates::check(&feature_gates).map_err(ConfigError::FeatureGates)?;
-        let roles: Roles = roles.parse().map_err(ConfigError::Roles)?;
-        let runtime_extension = match (roles.runtime_extension, runtime_extension_port) {
-            (false, _) => None,
-            (true, 0) => return Err(ConfigError::Zero("runtime-extension-port")),
-            (true, port) => Some(RuntimeExtensionConfig {
-                address: ListenAddress::new(None, port),
-                namespace: pod_namespace.clone(),
-                cluster_api: runtime_extension_cluster_api.parse().map_err(ConfigError::ClusterApi)?,
-                client_authorities: some_text(runtime_extension_client_ca_file).map(PathBuf::from),
-                recordings: some_text(runtime_extension_recordings).map(PathBuf::from),
-            }),
-        };
-        let certificates = if webhook_cert_dir.is_empty() {
-            Certificates::Kept { namespace: pod_namespace, service: some_text(webhook_service) }
-        } else {
-            Certificates::Folder(Folder {
-                path: webhook_cert_dir.into(),
-                certificate: not_empty("webhook-cert-name", webhook_cert_name)?,
-                key: not_empty("webhook-key-name", webhook_key_name)?,
-            })
-        };
-        let webhooks = match webhook_port {
-            0 => None,
-            _ if !roles.serve_webhooks() => None,
-            port => Some(WebhookConfig {
-                address: ListenAddress::new(some_text(webhook_host), port),
-                certificates,
-            }),
-        };
         Ok(Self {
             roles,
             namespace: some_text(namespace),
             watch_filter: some_text(watch_filter),
-            lease: if leader_elect { Some(electable(lease)?) } else { None },
+            lease,
             diagnostics: listen_address("diagnostics-address", &diagnostics_address)?,
             insecure_diagnostics,
             tls: TlsPolicy::new(&tls_min_version, &tls_cipher_suites).map_err(tls)?,
@@ -267,17 +215,9 @@ impl Config {
             webhooks,
             runtime_extension,
             sync_period: (!sync_period.is_zero()).then_some(sync_period),
-            cluster_concurrency: concurrency(
-                "inmemorycluster-concurrency",
-                cluster_concurrency,
-                CLUSTERS_AT_ONCE,
-            )?,
-            machine_concurrency: concurrency(
-                "inmemorymachine-concurrency",
-                machine_concurrency,
-                MACHINES_AT_ONCE,
-            )?,
-            claim_concurrency: concurrency("ipaddressclaim-concurrency", claim_concurrency, CLAIMS_AT_ONCE)?,
+            cluster_concurrency,
+            machine_concurrency,
+            claim_concurrency,
             ipam_reclaim_orphans,
             ipam_overlap: overlap(ipam_overlap)?,
             prepare_credentials,
@@ -302,6 +242,58 @@ impl Config {
     #[must_use]
     pub fn with_stand_in(self) -> Self {
         Self { has_stand_in: true, ..self }
+    }
+}
+
+/// The lease of the leader: in the namespace that its name begins with, or in that of the pod.
+fn lease(options: &Options) -> Result<LeaseSettings, ConfigError> {
+    let id = &options.leader_election_id;
+    let (namespace, name) = id.split_once('/').unwrap_or((&options.pod_namespace, id));
+    Ok(LeaseSettings {
+        namespace: not_empty("leader-election-id", namespace.to_owned())?,
+        name: not_empty("leader-election-id", name.to_owned())?,
+        identity: options.identity.clone(),
+        lease_duration: options.lease_duration,
+        renew_deadline: options.renew_deadline,
+        retry_period: options.retry_period,
+        published: BTreeMap::new(),
+    })
+}
+
+fn webhooks(options: &Options, roles: Roles) -> Result<Option<WebhookConfig>, ConfigError> {
+    let folder = options.webhook_cert_dir.as_str();
+    let certificates = if folder.is_empty() {
+        let service = some_text(options.webhook_service.clone());
+        Certificates::Kept { namespace: options.pod_namespace.clone(), service }
+    } else {
+        Certificates::Folder(Folder {
+            path: folder.into(),
+            certificate: not_empty("webhook-cert-name", options.webhook_cert_name.clone())?,
+            key: not_empty("webhook-key-name", options.webhook_key_name.clone())?,
+        })
+    };
+    Ok(match options.webhook_port {
+        0 => None,
+        _ if !roles.serve_webhooks() => None,
+        port => {
+            let address = ListenAddress::new(some_text(options.webhook_host.clone()), port);
+            Some(WebhookConfig { address, certificates })
+        }
+    })
+}
+
+fn runtime_extension(options: &Options, roles: Roles) -> Result<Option<RuntimeExtensionConfig>, ConfigError> {
+    match (roles.runtime_extension, options.runtime_extension_port) {
+        (false, _) => Ok(None),
+        (true, 0) => Err(ConfigError::Zero("runtime-extension-port")),
+        (true, port) => Ok(Some(RuntimeExtensionConfig {
+            address: ListenAddress::new(None, port),
+            namespace: options.pod_namespace.clone(),
+            cluster_api: options.runtime_extension_cluster_api.parse().map_err(ConfigError::ClusterApi)?,
+            client_authorities: some_text(options.runtime_extension_client_ca_file.clone())
+                .map(PathBuf::from),
+            recordings: some_text(options.runtime_extension_recordings.clone()).map(PathBuf::from),
+        })),
     }
 }
 

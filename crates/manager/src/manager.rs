@@ -372,66 +372,85 @@ impl Manager {
         let services =
             Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
         if config.roles.ipam {
-            let settings = nephele_ipam_controller::Settings {
-                watch_namespace: config.namespace.clone(),
-                watch_filter: config.watch_filter.clone(),
-                concurrency: config.claim_concurrency,
-                reclaim_orphans: config.ipam_reclaim_orphans,
-                overlap: config.ipam_overlap,
-                seed: config.seed.clone(),
-            };
-            let controllers = nephele_ipam_controller::run(
-                client.clone(),
-                services.clone(),
-                ipam_metrics,
-                settings,
-                stops.controllers.clone(),
-            );
-            tasks.spawn("IPAM controllers", controllers);
+            start_ipam(client.clone(), &config, &services, ipam_metrics, tasks, stops);
         }
         if config.roles.infrastructure {
             let cloud = start_cloud(network, &config, &services, &registry, tasks)?;
             let cloud = running_cloud.get_or_init(|| cloud).clone();
-            let settings = nephele_infra::Settings {
-                watch_namespace: config.namespace.clone(),
-                watch_filter: config.watch_filter.clone(),
-                prepare_credentials: config.prepare_credentials,
-                cluster_concurrency: config.cluster_concurrency,
-                machine_concurrency: config.machine_concurrency,
-            };
-            let (hooks, ask) = nephele_cloud_hooks::start(
-                client.clone(),
-                &services,
-                &WatchFilter::new(config.watch_filter.as_deref()),
-                hook_metrics,
-                WarmUpSettings::default(),
-                stops.controllers.clone(),
-            );
-            tasks.spawn("hooks of machines", ask);
-            let hooks = Arc::new(hooks);
-            let scenarios = nephele_scenario::Settings {
-                watch_namespace: config.namespace.clone(),
-                watch_filter: config.watch_filter.clone(),
-                concurrency: config.cluster_concurrency,
-                has_stand_in: config.has_stand_in,
-            };
-            let controller = nephele_scenario::run(
-                client.clone(),
-                steps,
-                services.clone(),
-                scenarios,
-                stops.controllers.clone(),
-            );
-            tasks.spawn("scenario controller", controller);
-            let controllers =
-                nephele_infra::run(client, cloud, hooks, services, settings, stops.controllers.clone());
-            tasks.spawn("infrastructure controllers", controllers);
+            start_infrastructure([client, steps], &config, services, cloud, hook_metrics, tasks, stops);
         }
         tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             ended = tasks.ended() => Err(RunError::Task(ended.early())),
         }
     }
+}
+
+fn start_ipam(
+    client: Client,
+    config: &Config,
+    services: &Services,
+    ipam_metrics: nephele_ipam_controller::Metrics,
+    tasks: &mut Tasks,
+    stops: &Stops,
+) {
+    let settings = nephele_ipam_controller::Settings {
+        watch_namespace: config.namespace.clone(),
+        watch_filter: config.watch_filter.clone(),
+        concurrency: config.claim_concurrency,
+        reclaim_orphans: config.ipam_reclaim_orphans,
+        overlap: config.ipam_overlap,
+        seed: config.seed.clone(),
+    };
+    let controllers = nephele_ipam_controller::run(
+        client,
+        services.clone(),
+        ipam_metrics,
+        settings,
+        stops.controllers.clone(),
+    );
+    tasks.spawn("IPAM controllers", controllers);
+}
+
+/// Starts the controllers of the cloud's objects and of Scenarios. The first client is for all but the steps of Scenarios, the
+/// second one for these.
+fn start_infrastructure(
+    [client, steps]: [Client; 2],
+    config: &Config,
+    services: Services,
+    cloud: Cloud,
+    hook_metrics: nephele_runtime_sdk::client::Metrics,
+    tasks: &mut Tasks,
+    stops: &Stops,
+) {
+    let settings = nephele_infra::Settings {
+        watch_namespace: config.namespace.clone(),
+        watch_filter: config.watch_filter.clone(),
+        prepare_credentials: config.prepare_credentials,
+        cluster_concurrency: config.cluster_concurrency,
+        machine_concurrency: config.machine_concurrency,
+    };
+    let (hooks, ask) = nephele_cloud_hooks::start(
+        client.clone(),
+        &services,
+        &WatchFilter::new(config.watch_filter.as_deref()),
+        hook_metrics,
+        WarmUpSettings::default(),
+        stops.controllers.clone(),
+    );
+    tasks.spawn("hooks of machines", ask);
+    let hooks = Arc::new(hooks);
+    let scenarios = nephele_scenario::Settings {
+        watch_namespace: config.namespace.clone(),
+        watch_filter: config.watch_filter.clone(),
+        concurrency: config.cluster_concurrency,
+        has_stand_in: config.has_stand_in,
+    };
+    let controller =
+        nephele_scenario::run(client.clone(), steps, services.clone(), scenarios, stops.controllers.clone());
+    tasks.spawn("scenario controller", controller);
+    let controllers = nephele_infra::run(client, cloud, hooks, services, settings, stops.controllers.clone());
+    tasks.spawn("infrastructure controllers", controllers);
 }
 
 /// Starts the simulated cloud.

@@ -12,8 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::api::PostParams;
 use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::{Bootstrap, Machine, MachineSpec, ObjectReference};
-use nephele_api::infrastructure;
+use nephele_api::core::{Bootstrap, Machine, MachineSpec};
 use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
 use nephele_api::infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec};
 use nephele_api::labels;
@@ -28,6 +27,7 @@ use crate::decide::Action;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE, TEMPLATE_HASH_LABEL};
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, DeploymentPlan};
+use crate::references::{owner, reference};
 use crate::surroundings::KeyPairs;
 use crate::workload::{self, WorkloadError};
 
@@ -366,31 +366,6 @@ where
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
         Err(error) => Err(ActError::Create(format!("{} {}", K::kind(&()), object.name_any()), error)),
     }
-}
-
-/// A reference to an object of the infrastructure provider.
-pub(crate) fn reference(kind: &str, name: &str) -> ObjectReference {
-    ObjectReference {
-        api_group: infrastructure::GROUP.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    }
-}
-
-pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}
-
-/// A reference to an owner that is not the controller, as MachineDeployments and MachineHealthChecks have.
-pub(crate) fn owned<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    OwnerReference { controller: None, block_owner_deletion: None, ..owner(object) }
 }
 
 fn secret(metadata: ObjectMeta, data: BTreeMap<String, ByteString>) -> Secret {

@@ -3,14 +3,13 @@
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
-use nephele_api::core::{
-    CONTROL_PLANE_GROUP, Cluster, ClusterNetwork, ClusterSpec, NetworkRanges, ObjectReference,
-};
-use nephele_api::infrastructure::v1beta2::{self as infrastructure, InMemoryCluster, InMemoryClusterSpec};
+use nephele_api::core::{Cluster, ClusterSpec};
 
-use crate::act::{self, ActError, reference};
+use crate::act::{self, ActError};
 use crate::names::CLUSTER_FINALIZER;
 use crate::plan::ClusterPlan;
+use crate::planned::{control_plane, infrastructure_cluster, network};
+use crate::references::reference;
 use crate::run::Error;
 
 /// Creates the objects that a user applies: a Cluster and its InMemoryCluster, which has no owner yet. Existing objects
@@ -45,33 +44,4 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         status: None,
     };
     act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await.map(drop)
-}
-
-/// The reference to the control plane of a cluster.
-pub(crate) fn control_plane(plan: &ClusterPlan) -> ObjectReference {
-    ObjectReference {
-        api_group: CONTROL_PLANE_GROUP.to_owned(),
-        kind: "KubeadmControlPlane".to_owned(),
-        name: plan.control_plane_name.clone(),
-    }
-}
-
-/// The networks of a cluster.
-pub(crate) fn network(plan: &ClusterPlan) -> ClusterNetwork {
-    let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
-    ClusterNetwork {
-        pods: blocks(&plan.pod_network),
-        services: blocks("10.128.0.0/12"),
-        service_domain: "cluster.local".to_owned(),
-    }
-}
-
-/// The infrastructure of a cluster.
-pub(crate) fn infrastructure_cluster(plan: &ClusterPlan, metadata: ObjectMeta) -> InMemoryCluster {
-    let pool = plan.control_plane_address_pool.clone();
-    let network =
-        pool.map(|pool| infrastructure::ClusterNetwork { control_plane_address_from_pool: Some(pool) });
-    let failure_domains = plan.failure_domains.clone();
-    let spec = InMemoryClusterSpec { network, failure_domains, ..InMemoryClusterSpec::default() };
-    InMemoryCluster { metadata, spec, status: None }
 }

@@ -31,8 +31,11 @@ mod kubeconfig;
 mod names;
 mod observe;
 mod owners;
+mod phases;
 mod plan;
+mod planned;
 mod pool;
+mod references;
 mod run;
 mod surroundings;
 mod topology;
@@ -43,12 +46,8 @@ pub use conversion::convert;
 pub use create::create;
 pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
+pub use phases::{AVAILABLE, RUNNING};
 pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};
 pub use run::{Error, crds, crds_without_conversion, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 pub use topology::TOPOLOGY_RECONCILED;
-
-/// The type of the Cluster's condition that is true when everything of the cluster is up.
-pub const AVAILABLE: &str = "Available";
-/// The phase of a Machine that is up.
-pub const RUNNING: &str = "Running";

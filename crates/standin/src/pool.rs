@@ -5,9 +5,10 @@ use nephele_api::core::{Bootstrap, Machine, MachinePool, MachinePoolSpec, Machin
 use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, label_value};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolSpec, PoolMachine};
 
-use crate::act::{ActError, Actor, owner, reference};
+use crate::act::{ActError, Actor};
 use crate::decide::PoolAction;
 use crate::names::{self, MACHINE_FINALIZER, POOL_FINALIZER};
+use crate::references::{owner, reference};
 
 impl Actor<'_> {
     pub(crate) async fn act_on_pool(&self, action: PoolAction) -> Result<(), ActError> {

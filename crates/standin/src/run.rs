@@ -214,7 +214,9 @@ impl Round<'_> {
         for action in decision.actions {
             tracing::debug!(cluster = name, ?action, "Acting");
             if let Err(error) = actor.act(action).await {
-                if let Some(report) = refused(&self.wanted, &self.observed, &error, now) {
+                let refusal = error.refusal();
+                let report = refusal.and_then(|text| refused(&self.wanted, &self.observed, &text, now));
+                if let Some(report) = report {
                     actor.act(report).await.map_err(RoundError::Act)?;
                 }
                 return Err(RoundError::Act(error));

@@ -21,10 +21,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::act::reference;
-use crate::create::{control_plane, network};
 use crate::names::{self, CLUSTER_FINALIZER};
 use crate::plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, REPLICAS_MAX};
+use crate::planned::{control_plane, network};
+use crate::references::reference;
 
 /// The type of the Cluster's condition that is false when its topology cannot be used.
 pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";

@@ -317,39 +317,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 Step::Create { cluster, control_plane: 3, workers, pooled: false, machine_pool: None };
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
-        Theme::Faults => {
-            let is_of_addresses = draws.random_ratio(1, 3);
-            let first = match draws.random_range(0..3_u8) {
-                _ if is_of_addresses => address_fault(cluster, draws),
-                0 => fault(cluster, draws),
-                _ => lost_creation(cluster, draws),
-            };
-            let mut creation = create_as(cluster, draws);
-            if let Step::Create { pooled, .. } = &mut creation {
-                *pooled |= is_of_addresses;
-            }
-            let begin = [
-                // A new cluster has more to create than one that is there.
-                Step::Delete(cluster),
-                Step::Settle,
-                first,
-                fault(cluster, draws),
-                creation,
-                script(cluster, draws),
-                // A pause that settles ends the faults.
-                Step::Wait(draws.random_range(10_000..40_000)),
-            ];
-            let end = match draws.random_range(0..4_u8) {
-                0 => Step::Restart(Scope::All),
-                1 => Step::Kill,
-                2 => Step::Replace(cluster),
-                _ => Step::Delete(cluster),
-            };
-            begin
-                .into_iter()
-                .chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))])
-                .collect()
-        }
+        Theme::Faults => story_of_faults(cluster, pause, draws),
         Theme::Limits => {
             let begin = [limit(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
             let busy = [Step::Wait(draws.random_range(1..40_000)), limit(cluster, draws), step(draws)];
@@ -362,22 +330,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             };
             begin.into_iter().chain(busy).chain([end, step(draws), pause]).collect()
         }
-        Theme::Clocks => {
-            let begin = [clock(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
-            let busy = [script(cluster, draws), Step::Wait(draws.random_range(1..40_000)), step(draws)];
-            let end = match draws.random_range(0..4_u8) {
-                0 => Step::Restart(Scope::All),
-                1 => Step::Kill,
-                2 => Step::Delete(cluster),
-                _ => clock(cluster, draws),
-            };
-            let wait = Step::Wait(draws.random_range(1..40_000));
-            begin
-                .into_iter()
-                .chain(busy)
-                .chain([end, wait, clock(cluster, draws), step(draws), pause])
-                .collect()
-        }
+        Theme::Clocks => story_of_clocks(cluster, pause, draws),
         Theme::Moves => {
             let before = [
                 Step::Restart(Scope::All),
@@ -389,6 +342,50 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             before.into_iter().chain(after).collect()
         }
     }
+}
+
+fn story_of_faults(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let is_of_addresses = draws.random_ratio(1, 3);
+    let first = match draws.random_range(0..3_u8) {
+        _ if is_of_addresses => address_fault(cluster, draws),
+        0 => fault(cluster, draws),
+        _ => lost_creation(cluster, draws),
+    };
+    let mut creation = create_as(cluster, draws);
+    if let Step::Create { pooled, .. } = &mut creation {
+        *pooled |= is_of_addresses;
+    }
+    let begin = [
+        // A new cluster has more to create than one that is there.
+        Step::Delete(cluster),
+        Step::Settle,
+        first,
+        fault(cluster, draws),
+        creation,
+        script(cluster, draws),
+        // A pause that settles ends the faults.
+        Step::Wait(draws.random_range(10_000..40_000)),
+    ];
+    let end = match draws.random_range(0..4_u8) {
+        0 => Step::Restart(Scope::All),
+        1 => Step::Kill,
+        2 => Step::Replace(cluster),
+        _ => Step::Delete(cluster),
+    };
+    begin.into_iter().chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))]).collect()
+}
+
+fn story_of_clocks(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let begin = [clock(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
+    let busy = [script(cluster, draws), Step::Wait(draws.random_range(1..40_000)), step(draws)];
+    let end = match draws.random_range(0..4_u8) {
+        0 => Step::Restart(Scope::All),
+        1 => Step::Kill,
+        2 => Step::Delete(cluster),
+        _ => clock(cluster, draws),
+    };
+    let wait = Step::Wait(draws.random_range(1..40_000));
+    begin.into_iter().chain(busy).chain([end, wait, clock(cluster, draws), step(draws), pause]).collect()
 }
 
 fn create(draws: &mut ChaCha8Rng) -> Step {

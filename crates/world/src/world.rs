@@ -288,33 +288,8 @@ impl<'a> World<'a> {
                     self.fault(cluster, &spec).await;
                 }
             }
-            Step::Limit { cluster, instances, vcpus, load_balancers, stock, rate, lag } => {
-                let quotas =
-                    json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
-                let capacity = stock.map(|count| json!([{ "count": count }]));
-                let lag = lag.map(|seconds| format!("{seconds}s"));
-                let api = json!({ "rate": rate, "readAfterWriteLag": lag });
-                let spec = json!({
-                    "quotas": quotas, "capacity": capacity, "api": api, "leakedInstances": "Keep",
-                });
-                self.change_cloud(&key(cluster).0, &spec).await;
-            }
-            Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } => {
-                let namespace = key(cluster).0;
-                self.auditor.hold(&namespace);
-                self.auditor.set_clock(&namespace);
-                let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
-                if paused || rate == SLOW_CLOCK_RATE {
-                    self.auditor.slow_clock(&namespace);
-                }
-                let ahead = format!("{ahead}s");
-                let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
-                let latency =
-                    json!({ "delete": { "uniform": { "min": "0s", "max": format!("{deletion}s") } } });
-                let seed = seed.map(|seed| format!("seed-{seed}"));
-                let spec = json!({ "clock": clock, "latency": latency, "seed": seed });
-                self.change_cloud(&namespace, &spec).await;
-            }
+            Step::Limit { .. } => self.limit(step).await,
+            Step::Clock { .. } => self.set_clock(step).await,
             Step::Replace(cluster) => self.replace(&key(cluster).0).await,
             Step::Script { cluster, effect, rounds, seconds } => {
                 self.script(&key(cluster).0, effect, rounds, seconds).await;
@@ -342,6 +317,37 @@ impl<'a> World<'a> {
     }
 
     // --- Actions of users.
+
+    async fn limit(&mut self, step: &Step) {
+        let Step::Limit { cluster, instances, vcpus, load_balancers, stock, rate, lag } = *step else {
+            return;
+        };
+        let quotas = json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
+        let capacity = stock.map(|count| json!([{ "count": count }]));
+        let lag = lag.map(|seconds| format!("{seconds}s"));
+        let api = json!({ "rate": rate, "readAfterWriteLag": lag });
+        let spec = json!({
+            "quotas": quotas, "capacity": capacity, "api": api, "leakedInstances": "Keep",
+        });
+        self.change_cloud(&key(cluster).0, &spec).await;
+    }
+
+    async fn set_clock(&mut self, step: &Step) {
+        let Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } = *step else { return };
+        let namespace = key(cluster).0;
+        self.auditor.hold(&namespace);
+        self.auditor.set_clock(&namespace);
+        let rate = CLOCK_RATES[usize::from(rate) % CLOCK_RATES.len()];
+        if paused || rate == SLOW_CLOCK_RATE {
+            self.auditor.slow_clock(&namespace);
+        }
+        let ahead = format!("{ahead}s");
+        let clock = json!({ "rate": rate, "paused": paused, "steps": steps, "ahead": ahead });
+        let latency = json!({ "delete": { "uniform": { "min": "0s", "max": format!("{deletion}s") } } });
+        let seed = seed.map(|seed| format!("seed-{seed}"));
+        let spec = json!({ "clock": clock, "latency": latency, "seed": seed });
+        self.change_cloud(&namespace, &spec).await;
+    }
 
     async fn create(
         &mut self,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::field_manager::APPLY;
 use super::status::json_response;
-use crate::allowance::are_too_dense;
+use crate::parse_cost::are_too_dense;
 use crate::protobuf::open_api;
 use crate::registry::ResourceType;
 use crate::store::{Store, definition_key};

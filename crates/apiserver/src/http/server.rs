@@ -20,7 +20,7 @@ use super::subresource::review;
 use super::view::View;
 use super::write::Write;
 use super::{discovery, negotiate, openapi, read, watch};
-use crate::allowance::LARGE_BYTES;
+use crate::parse_cost::LARGE_BYTES;
 use crate::store::{GroupResource, Key, Part, Store};
 
 /// How many times as long it takes to parse a byte as to hand it out.

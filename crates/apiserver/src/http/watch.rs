@@ -26,7 +26,8 @@ use super::query::Options;
 use super::request::RequestInfo;
 use super::status::{ApiError, bytes_response};
 use super::view::View;
-use crate::allowance::{LARGE_BYTES, WatchPlace};
+use crate::allowance::WatchPlace;
+use crate::parse_cost::LARGE_BYTES;
 use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
 
 /// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.

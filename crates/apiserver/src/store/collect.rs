@@ -12,25 +12,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::State;
 use super::definition;
-use super::object::{GroupResource, Key, Object, metadata_mut, metadata_text};
+use super::key::{GroupResource, Key};
+use super::object::{IndexKey, Object, metadata_mut, metadata_text};
+use super::state::{Check, State};
 use super::write::{FOREGROUND, ORPHAN, Propagation};
-
-/// A check that a change makes necessary.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Check {
-    /// A new owner reference may name an owner that does not exist.
-    NewDependent(Key),
-    /// The object with this uid is gone. Other objects may name it as their owner.
-    Dependents(Box<str>),
-    /// The last dependent of a deleted object may be gone.
-    Owner(Key),
-    /// The last object of the kind of a deleted definition may be gone.
-    Definition(String),
-    /// The last object in a deleted namespace may be gone.
-    Namespace(String),
-}
 
 /// An owner reference.
 struct OwnerReference {
@@ -235,7 +221,7 @@ impl State {
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<Key> {
-        self.dependents.get(uid).into_iter().flatten().map(super::IndexKey::key).collect()
+        self.dependents.get(uid).into_iter().flatten().map(IndexKey::key).collect()
     }
 
     fn blocking_dependents(&self, uid: &str) -> Vec<Key> {

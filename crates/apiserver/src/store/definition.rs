@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::error::{Fault, Faults};
-use super::object::{GroupResource, Key, Object};
-use super::{State, selectable, validate};
+use super::key::{GroupResource, Key};
+use super::object::Object;
+use super::state::State;
+use super::{selectable, validate};
 use crate::conversion::Conversion;
 use crate::registry::{PrinterColumn, ResourceType};
 use crate::time::time;

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::object::GroupResource;
+use super::key::GroupResource;
 
 /// Why the store refuses a request. Each variant has a reason of a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::error::Expired;
-use super::object::{GroupResource, Object};
+use super::key::GroupResource;
+use super::object::Object;
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

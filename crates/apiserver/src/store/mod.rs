@@ -10,21 +10,23 @@ mod definition;
 mod error;
 mod events;
 mod journal;
+mod key;
 mod log;
 mod object;
 mod ownership;
 mod prepare;
+mod restore;
 #[cfg(test)]
 mod restored;
 mod schemas;
 mod selectable;
+mod state;
 #[cfg(test)]
 mod tests;
 mod validate;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -34,14 +36,16 @@ use tokio::sync::watch;
 pub(crate) use definition::key_of as definition_key;
 pub use error::{Expired, Fault, StoreError};
 pub(crate) use error::{Faults, shown};
-pub use journal::{Journal, Kept, Recorded, RestoreError, Unkept};
+pub use journal::{Journal, Kept, Recorded, Unkept};
+pub use key::{GroupResource, Key};
 pub use log::{Change, ChangeKind};
+pub use object::Object;
 #[cfg(debug_assertions)]
 pub use object::objects_parsed;
-pub use object::{GroupResource, Key, Object};
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
 pub(crate) use prepare::MANAGED_FIELDS;
+pub use restore::RestoreError;
 pub use validate::is_label;
 pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
@@ -49,9 +53,9 @@ pub use write::{DeleteOptions, Deletion, Part, Propagation};
 use crate::allowance::Allowance;
 use crate::conversion::Conversion;
 use crate::registry::{Registry, ResourceType};
-use collect::Check;
 use log::Log;
 use object::IndexKey;
+use state::{Collection, Schemas, State, WrittenEvents};
 
 /// The objects of one cluster.
 pub struct Store {
@@ -105,48 +109,6 @@ impl Default for StoreOptions {
     }
 }
 
-/// Everything behind the lock. Owned by the store; only `write`, `collect` and `definition` change it.
-struct State {
-    version: u64,
-    registry: Registry,
-    conversions: BTreeMap<String, Conversion>,
-    /// The kinds of CustomResourceDefinitions.
-    defined: BTreeMap<GroupResource, Arc<ResourceType>>,
-    /// The schemas of custom kinds to whose objects something was applied.
-    schemas: schemas::Schemas,
-    /// The collections of kinds that have had an object.
-    collections: BTreeMap<GroupResource, Collection>,
-    log: Log,
-    /// The bytes of all objects.
-    bytes: usize,
-    bytes_max: usize,
-    /// Objects by the uid of an owner.
-    dependents: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
-    /// Pods by the Node that they are bound to.
-    on_nodes: BTreeMap<Box<str>, BTreeSet<IndexKey>>,
-    events: events::Written,
-    /// Checks that deletions have queued; empty whenever the lock is free.
-    checks: BTreeSet<Check>,
-    /// Changes to record in the journal; empty whenever the lock is free. None without a journal.
-    recorded: Option<Vec<Recorded>>,
-}
-
-/// The objects of one kind by namespace (empty for cluster-scoped kinds), then by name.
-#[derive(Clone)]
-struct Collection {
-    /// Shared by the log's entries.
-    name: Arc<GroupResource>,
-    objects: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<Object>>>,
-    /// The bytes of its objects.
-    bytes: usize,
-}
-
-impl Collection {
-    fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.values().flat_map(BTreeMap::values)
-    }
-}
-
 /// A list at one instant.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -181,14 +143,14 @@ impl Store {
             registry,
             conversions,
             defined: BTreeMap::new(),
-            schemas: schemas::Schemas::default(),
+            schemas: Schemas::default(),
             collections: BTreeMap::new(),
             log: Log::new(event_log_capacity, event_log_bytes_max, version),
             bytes: 0,
             bytes_max,
             dependents: BTreeMap::new(),
             on_nodes: BTreeMap::new(),
-            events: events::Written::default(),
+            events: WrittenEvents::default(),
             checks: BTreeSet::new(),
             recorded: journal.is_some().then(Vec::new),
         };
@@ -206,22 +168,7 @@ impl Store {
     #[must_use]
     pub fn copy(&self) -> Arc<Self> {
         let state = self.state.lock();
-        let copy = State {
-            version: state.version,
-            registry: state.registry.clone(),
-            conversions: state.conversions.clone(),
-            defined: state.defined.clone(),
-            schemas: schemas::Schemas::default(),
-            collections: state.collections.clone(),
-            log: state.log.clone(),
-            bytes: state.bytes,
-            bytes_max: state.bytes_max,
-            dependents: state.dependents.clone(),
-            on_nodes: state.on_nodes.clone(),
-            events: events::Written::default(),
-            checks: BTreeSet::new(),
-            recorded: None,
-        };
+        let copy = state.copy();
         let (newest, uid_seed) = (watch::Sender::new(state.version), self.uid_seed.clone());
         let allowance = self.allowance.clone();
         Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None, allowance })
@@ -389,6 +336,25 @@ impl Store {
         })
     }
 
+    /// Ready when all earlier changes are kept. Ready at once without a journal.
+    ///
+    /// # Errors
+    /// When the changes cannot be kept for now.
+    pub async fn kept(&self) -> Result<(), Unkept> {
+        match &self.journal {
+            Some(journal) => journal.kept().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a change made now is likely to be kept. Always true without a journal.
+    ///
+    /// # Errors
+    /// When it is not likely to be kept.
+    pub fn admits(&self) -> Result<(), Unkept> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.admits())
+    }
+
     pub(crate) fn allowance(&self) -> &Allowance {
         &self.allowance
     }
@@ -419,144 +385,5 @@ impl Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("resource_version", &self.resource_version()).finish_non_exhaustive()
-    }
-}
-
-impl State {
-    fn resource_type(&self, resource: &GroupResource) -> Option<&Arc<ResourceType>> {
-        self.registry.get(resource).or_else(|| self.defined.get(resource))
-    }
-
-    fn get(&self, key: &Key) -> Option<&Arc<Object>> {
-        self.collections.get(&key.resource)?.objects.get(key.namespace.as_str())?.get(key.name.as_str())
-    }
-
-    fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        match (self.collections.get(resource), namespace) {
-            (None, _) => Vec::new(),
-            (Some(collection), None) => collection.all().cloned().collect(),
-            (Some(collection), Some(namespace)) => {
-                collection.objects.get(namespace).into_iter().flat_map(BTreeMap::values).cloned().collect()
-            }
-        }
-    }
-
-    /// The objects of a collection after a namespace and name, in that order.
-    fn after<'a>(
-        &'a self,
-        resource: &GroupResource,
-        namespace: Option<&'a str>,
-        after: Option<(&'a str, &'a str)>,
-    ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let from = namespace.or(after.map(|(namespace, _)| namespace));
-        let from = from.map_or(Bound::Unbounded, Bound::Included);
-        let collection = self.collections.get(resource).into_iter();
-        let namespaces =
-            collection.flat_map(move |found| found.objects.range::<str, _>((from, Bound::Unbounded)));
-        let namespaces =
-            namespaces.take_while(move |(inner, _)| namespace.is_none_or(|namespace| ***inner == *namespace));
-        namespaces.flat_map(move |(inner, names)| {
-            let name = after.filter(|(namespace, _)| **inner == **namespace).map(|(_, name)| name);
-            names
-                .range::<str, _>((name.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
-                .map(|(_, object)| object)
-        })
-    }
-
-    /// Stores a version of an object, indexes it and logs the change.
-    fn put(&mut self, key: &Key, object: Object) -> Arc<Object> {
-        self.version = object.resource_version;
-        let (object, resource, previous) = self.place(key, object);
-        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.log.push(Change { resource, kind, object: object.clone(), previous });
-        if let Some(recorded) = &mut self.recorded {
-            recorded.push(Recorded { key: key.clone(), state: Kept::There(object.clone()) });
-        }
-        object
-    }
-
-    /// Stores a version of an object and indexes it. Returns the object, its collection and the version it
-    /// replaced.
-    fn place(&mut self, key: &Key, object: Object) -> (Arc<Object>, Arc<GroupResource>, Option<Arc<Object>>) {
-        let object = Arc::new(object);
-        let collection = self.collections.entry(key.resource.clone()).or_insert_with(|| Collection {
-            name: Arc::new(key.resource.clone()),
-            objects: BTreeMap::new(),
-            bytes: 0,
-        });
-        let resource = collection.name.clone();
-        let names = collection.objects.entry(object.namespace.clone()).or_default();
-        let previous = names.insert(object.name.clone(), object.clone());
-        let before = previous.as_ref().map_or(0, |previous| previous.bytes.len());
-        collection.bytes = collection.bytes + object.bytes.len() - before;
-        self.bytes = self.bytes + object.bytes.len() - before;
-        if previous.as_ref().is_none_or(|previous| previous.owners != object.owners) {
-            let dependent = IndexKey::new(&resource, &object);
-            if let Some(previous) = &previous {
-                self.forget_owners(&dependent, previous);
-            }
-            for owner in &object.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(dependent.clone());
-            }
-        }
-        if previous.as_ref().and_then(|previous| previous.node.as_ref()) != object.node.as_ref() {
-            let pod = IndexKey::new(&resource, &object);
-            if let Some(previous) = &previous {
-                self.forget_node(&pod, previous);
-            }
-            if let Some(node) = &object.node {
-                self.on_nodes.entry(node.clone()).or_default().insert(pod);
-            }
-        }
-        (object, resource, previous)
-    }
-
-    /// Removes an object and logs its last state under a new version.
-    fn take(&mut self, key: &Key) -> Option<Arc<Object>> {
-        let collection = self.collections.get_mut(&key.resource)?;
-        let names = collection.objects.get_mut(key.namespace.as_str())?;
-        let previous = names.remove(key.name.as_str())?;
-        collection.bytes -= previous.bytes.len();
-        self.bytes -= previous.bytes.len();
-        if names.is_empty() {
-            collection.objects.remove(key.namespace.as_str());
-        }
-        let resource = collection.name.clone();
-        let gone = IndexKey::new(&resource, &previous);
-        self.forget_owners(&gone, &previous);
-        self.forget_node(&gone, &previous);
-        self.version += 1;
-        let object = Arc::new(previous.at_version(self.version));
-        self.log.push(Change {
-            resource,
-            kind: ChangeKind::Deleted,
-            object: object.clone(),
-            previous: Some(previous),
-        });
-        if let Some(recorded) = &mut self.recorded {
-            recorded.push(Recorded { key: key.clone(), state: Kept::Gone(object.clone()) });
-        }
-        Some(object)
-    }
-
-    fn forget_node(&mut self, pod: &IndexKey, object: &Object) {
-        let Some(node) = &object.node else { return };
-        if let Some(pods) = self.on_nodes.get_mut(node) {
-            pods.remove(pod);
-            if pods.is_empty() {
-                self.on_nodes.remove(node);
-            }
-        }
-    }
-
-    fn forget_owners(&mut self, dependent: &IndexKey, object: &Object) {
-        for owner in &object.owners {
-            if let Some(dependents) = self.dependents.get_mut(owner) {
-                dependents.remove(dependent);
-                if dependents.is_empty() {
-                    self.dependents.remove(owner);
-                }
-            }
-        }
     }
 }

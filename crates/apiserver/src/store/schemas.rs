@@ -1,18 +1,14 @@
 //! The schemas of kinds, for server-side apply.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::GroupResource;
-use super::{State, Store, definition};
+use super::key::GroupResource;
+use super::state::State;
+use super::{Store, definition};
 use crate::apply::{CustomSchema, KindSchema};
 use crate::registry::ResourceType;
-
-/// Schemas by collection and version, each with the resource version of the definition that it was read from. A schema
-/// is read when it is needed for the first time. It has a few kilobytes; its definition may have hundreds.
-pub(super) type Schemas = BTreeMap<(GroupResource, String), (u64, Arc<CustomSchema>)>;
 
 impl Store {
     /// The schema of a kind in a version.

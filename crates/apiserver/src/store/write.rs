@@ -5,13 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::collect::Check;
 use super::error::StoreError;
-use super::object::{Key, Object, metadata_mut, metadata_text};
+use super::key::Key;
+use super::object::{Object, metadata_mut, metadata_text};
 use super::ownership::{Ownership, Written, is_same, set_managed_fields};
-use super::{State, Store, definition, prepare, validate};
-use crate::allowance::LARGE_BYTES;
+use super::state::{Check, State};
+use super::{Store, definition, prepare, validate};
 use crate::apply::Writer;
+use crate::parse_cost::LARGE_BYTES;
 use crate::registry::ResourceType;
 use crate::time::time;
 

@@ -34,8 +34,18 @@ const COREFILE: &str = ".:53 {
 }
 ";
 
+const SYSTEM: &str = "kube-system";
+
 pub(crate) fn addons(scope: &Scope<'_>, version: &str, configured: &KubeadmCluster) -> Vec<Projected> {
-    let system = "kube-system";
+    let proxy = proxy(scope, version, configured).into_iter().filter(|_| !configured.skips_proxy);
+    proxy.chain(dns(scope, configured).into_iter().filter(|_| !configured.skips_dns)).collect()
+}
+
+fn account() -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}})
+}
+
+fn proxy(scope: &Scope<'_>, version: &str, configured: &KubeadmCluster) -> [Projected; 3] {
     let proxy_labels = json!({"k8s-app": "kube-proxy"});
     let proxy = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"labels": proxy_labels},
@@ -57,6 +67,18 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str, configured: &KubeadmClust
         "status": {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0,
                    "numberReady": 0, "observedGeneration": 1},
     });
+    let proxy_config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app": "kube-proxy"}},
+        "data": {"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: \"\"\n"},
+    });
+    [
+        scope.object("", "serviceaccounts", SYSTEM, "kube-proxy", account()),
+        scope.object("", "configmaps", SYSTEM, "kube-proxy", proxy_config),
+        scope.object("apps", "daemonsets", SYSTEM, "kube-proxy", proxy),
+    ]
+}
+
+fn dns(scope: &Scope<'_>, configured: &KubeadmCluster) -> [Projected; 4] {
     let dns_labels = json!({"k8s-app": "kube-dns"});
     let dns = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": dns_labels},
@@ -100,24 +122,12 @@ pub(crate) fn addons(scope: &Scope<'_>, version: &str, configured: &KubeadmClust
                            {"name": "metrics", "port": 9153, "protocol": "TCP", "targetPort": 9153}]},
         "status": {"loadBalancer": {}},
     });
-    let account = || json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}});
-    let proxy_config = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"app": "kube-proxy"}},
-        "data": {"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: \"\"\n"},
-    });
-    let proxy = [
-        scope.object("", "serviceaccounts", system, "kube-proxy", account()),
-        scope.object("", "configmaps", system, "kube-proxy", proxy_config),
-        scope.object("apps", "daemonsets", system, "kube-proxy", proxy),
-    ];
-    let dns = [
-        scope.object("", "serviceaccounts", system, "coredns", account()),
-        scope.object("", "configmaps", system, "coredns", dns_config),
-        scope.object("apps", "deployments", system, "coredns", dns),
-        scope.object("", "services", system, "kube-dns", dns_service),
-    ];
-    let proxy = proxy.into_iter().filter(|_| !configured.skips_proxy);
-    proxy.chain(dns.into_iter().filter(|_| !configured.skips_dns)).collect()
+    [
+        scope.object("", "serviceaccounts", SYSTEM, "coredns", account()),
+        scope.object("", "configmaps", SYSTEM, "coredns", dns_config),
+        scope.object("apps", "deployments", SYSTEM, "coredns", dns),
+        scope.object("", "services", SYSTEM, "kube-dns", dns_service),
+    ]
 }
 
 /// The keys of the addons that clients upgrade: kube-proxy, then CoreDNS.

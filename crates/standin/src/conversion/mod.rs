@@ -31,10 +31,9 @@ use nephele_api::core::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
 use nephele_api::ipam;
 use serde_json::Value;
 
-use rule::Rule;
+use rule::{NEW, Rule};
 
 const OLD: &str = "v1beta1";
-const NEW: &str = "v1beta2";
 
 /// Converts an object of a kind of Cluster API, or a part of one that says its kind and version, to the version of an
 /// `apiVersion`, such as `cluster.x-k8s.io/v1beta1`. A kind without differences only gets the other version.

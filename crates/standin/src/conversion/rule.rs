@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use super::duration;
 use super::former::{self, Former};
 
+/// The newer version of Cluster API's kinds.
+pub(super) const NEW: &str = "v1beta2";
+
 /// One difference between an object of `v1beta1` and one of `v1beta2`. Paths have dots between their fields. What does not
 /// have the expected shape stays as it is.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +99,7 @@ pub(super) fn outward(rules: &[Rule], namespace: &str, object: &mut Map<String, 
                 if let Some(Value::String(group)) = reference.remove("apiGroup") {
                     let version = match group.as_str() {
                         "" => "v1".to_owned(),
-                        group => format!("{group}/{}", super::NEW),
+                        group => format!("{group}/{}", NEW),
                     };
                     reference.entry("apiVersion").or_insert_with(|| version.into());
                 }

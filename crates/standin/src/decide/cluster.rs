@@ -2,20 +2,23 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt};
 use nephele_api::conditions::{self, reasons, types};
 use nephele_api::core::{ClusterInitialization, ClusterStatus, Endpoint, Machine, ReplicaCounts};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use nephele_kit::owner_cluster;
 
+use super::action::Action;
+use super::condition::{condition, mirrored};
+use super::control_plane::is_initialized;
 use super::paused::not_paused;
-use super::replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, holds};
-use super::{Action, condition, control_plane, count, deployment, machine, mirrored, names, pool};
-use crate::AVAILABLE;
+use super::replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, count, holds};
+use super::{control_plane, deployment, machine_status as machine, pool};
 use crate::certificates::Purpose;
 use crate::kinds::Counts;
 use crate::observe::Observed;
+use crate::phases::AVAILABLE;
 use crate::plan::{ClusterPlan, DeploymentPlan};
 
 /// Marks a Machine that goes first when its owner has too many (`api/core/v1beta2/machine_types.go`).
@@ -64,18 +67,12 @@ pub(super) fn has_certificates(observed: &Observed) -> bool {
     Purpose::ALL.iter().all(|purpose| observed.secret(purpose.as_str()).is_some())
 }
 
-/// Whether the first control plane machine is up, according to the Cluster or to the workload cluster.
-pub(super) fn is_initialized(observed: &Observed) -> bool {
-    observed.cluster.is_control_plane_initialized()
-        || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
-}
-
 /// Creates missing Machines and deletes surplus ones. Control plane Machines are created and deleted one after the
 /// other, as kubeadm joins them; workers are created at once, and wait for their bootstrap data. Machines of another
 /// version than planned, and those whose instance was terminated, are replaced: first a new one is created, then an old
 /// one is deleted.
 fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
-    let mut taken = names(&observed.machines);
+    let mut taken = observed.machines.iter().map(ResourceExt::name_any).collect();
     let mut actions = Vec::new();
     for part in [None].into_iter().chain(plan.deployments.iter().map(Some)) {
         let set = Machines::of(plan, observed, part);

@@ -10,20 +10,28 @@ use nephele_api::labels;
 use nephele_pki::KeyAlgorithm;
 use serde_json::{Value, json};
 
+use super::action::{Action, OwnerAction};
+use super::condition::condition;
+use super::machine_status as machine;
 use super::paused::not_paused;
 use super::replicas::{Group, set_all};
-use super::{Action, OwnerAction, condition, machine};
-use crate::AVAILABLE;
-use crate::act::owner;
 use crate::kinds::{
     ControlPlaneInitialization, ControlPlaneTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec,
     KubeadmControlPlaneStatus, TemplateMetadata, rollout,
 };
 use crate::names::CONTROL_PLANE_FINALIZER;
 use crate::observe::Observed;
+use crate::phases::AVAILABLE;
 use crate::plan::ClusterPlan;
+use crate::references::owner;
 
 pub(super) const INITIALIZED: &str = "Initialized";
+
+/// Whether the first control plane machine is up, according to the Cluster or to the workload cluster.
+pub(super) fn is_initialized(observed: &Observed) -> bool {
+    observed.cluster.is_control_plane_initialized()
+        || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
+}
 
 /// The next actions for the object of the control plane, without its Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {
@@ -109,8 +117,8 @@ fn report(known: &KubeadmControlPlane, observed: &Observed, now: Timestamp) -> O
         is_deleting: known.metadata.deletion_timestamp.is_some(),
         machines: machines(observed).collect(),
     };
-    let is_initialized = old.initialization.control_plane_initialized == Some(true)
-        || super::cluster::is_initialized(observed);
+    let is_initialized =
+        old.initialization.control_plane_initialized == Some(true) || is_initialized(observed);
     let mut status = KubeadmControlPlaneStatus {
         observed_generation: known.metadata.generation,
         initialization: ControlPlaneInitialization {

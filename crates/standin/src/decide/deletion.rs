@@ -9,10 +9,11 @@ use nephele_api::conditions;
 use nephele_api::core::{ClusterStatus, Machine};
 use nephele_api::labels;
 
-use super::{Action, OwnerAction, control_plane, deployment, machine, pool};
-use crate::AVAILABLE;
+use super::action::{Action, OwnerAction};
+use super::{control_plane, deployment, machine_status as machine, pool};
 use crate::names::{CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::Observed;
+use crate::phases::AVAILABLE;
 
 const DELETING: &str = "Deleting";
 /// How long a drain takes at least.

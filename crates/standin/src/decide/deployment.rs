@@ -13,18 +13,19 @@ use nephele_api::labels;
 use nephele_kit::owner_of_kind;
 use serde_json::json;
 
+use super::action::{Action, OwnerAction};
+use super::condition::condition;
 use super::paused::not_paused;
-use super::replicas::{Group, set_all};
-use super::{Action, OwnerAction, condition, count};
-use crate::AVAILABLE;
-use crate::act::{owned, owner};
+use super::replicas::{Group, count, set_all};
 use crate::kinds::{
     MachineDeployment, MachineDeploymentSpec, MachineSet, MachineSetSpec, MachineTemplate, ReplicaStatus,
     TemplateMetadata, rollout,
 };
 use crate::names::{self, DEPLOYMENT_FINALIZER, SET_FINALIZER, TEMPLATE_HASH_LABEL};
 use crate::observe::Observed;
+use crate::phases::AVAILABLE;
 use crate::plan::{ClusterPlan, DeploymentPlan};
+use crate::references::{owned, owner};
 
 /// The next actions for the objects of all MachineDeployments, without their Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {

@@ -16,14 +16,16 @@ use nephele_api::labels;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::action::{Action, OwnerAction};
+use super::machine_status as machine;
 use super::paused::not_paused;
-use super::{Action, OwnerAction, count, machine};
-use crate::act::owned;
+use super::replicas::count;
 use crate::kinds::{
     MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Trigger, UnhealthyCondition,
 };
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, HealthCheck};
+use crate::references::owned;
 
 const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
 const TOO_MANY_UNHEALTHY: &str = "TooManyUnhealthy";

@@ -9,7 +9,8 @@ use nephele_api::conditions;
 use nephele_api::core::Cluster;
 use nephele_kit::paused;
 
-use super::{Action, OwnerAction, condition};
+use super::action::{Action, OwnerAction};
+use super::condition::condition;
 use crate::observe::Observed;
 
 const PAUSED: &str = "Paused";

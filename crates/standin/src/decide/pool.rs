@@ -7,28 +7,11 @@ use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
 use nephele_api::labels;
 use nephele_kit::owner_machine;
 
-use super::Action;
-use crate::act::reference;
+use super::action::{Action, PoolAction};
 use crate::names::{self, POOL_FINALIZER};
 use crate::observe::Observed;
 use crate::plan::ClusterPlan;
-
-/// One write about a MachinePool.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum PoolAction {
-    /// Create the MachinePool, or change its spec to this.
-    Plan(Box<MachinePoolSpec>),
-    /// Create its InMemoryMachinePool.
-    CreateInfrastructure,
-    /// Create the Machine for an InMemoryMachine of the InMemoryMachinePool.
-    CreateMachine(String),
-    /// Make that Machine the controller of its InMemoryMachine.
-    AdoptInstance(String),
-    /// Delete the MachinePool, in order.
-    Delete,
-    DeleteInfrastructure,
-    Release,
-}
+use crate::references::reference;
 
 /// Whether a Machine is one of a MachinePool.
 pub(super) fn is_member(machine: &Machine) -> bool {

@@ -9,9 +9,9 @@ use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Machine;
 
-use super::{count, machine};
-use crate::AVAILABLE;
+use super::machine_status as machine;
 use crate::kinds::Counts;
+use crate::phases::AVAILABLE;
 
 pub(super) const UP_TO_DATE: &str = "UpToDate";
 pub(super) const ROLLING_OUT: &str = "RollingOut";
@@ -88,6 +88,11 @@ impl<'a> Group<'a> {
             self.machines.iter().filter(|machine| machine::is_to_be_remediated(machine)).copied().collect();
         holds(REMEDIATING, !waiting.is_empty(), named(&waiting, machine::OWNER_REMEDIATED))
     }
+}
+
+/// A number as the fields of Kubernetes have it.
+pub(super) fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// The Machines by name, and what the first one says.

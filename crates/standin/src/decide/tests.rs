@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time};
-use nephele_api::conditions::types;
-use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, MachinePool, MachineSpec};
+use kube::ResourceExt;
+use nephele_api::conditions::{self, types};
+use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, Machine, MachinePool, MachineSpec};
 use nephele_api::infrastructure::v1beta2::{
     ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
     Initialization,
@@ -12,11 +13,14 @@ use nephele_api::labels;
 use proptest::prelude::*;
 
 use super::*;
+use crate::act::ActError;
 use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
 use crate::observe::{Probe, Workload};
+use crate::phases::{AVAILABLE, RUNNING};
 use crate::plan::{ClusterPlan, DeploymentPlan};
+use crate::references;
 use crate::topology::{TOPOLOGY_RECONCILED, TopologyError};
-use crate::{AVAILABLE, RUNNING, act, workload};
+use crate::workload;
 
 /// A minimal management API and provider: it carries out each decision, and then does the provider's part.
 struct World {
@@ -45,7 +49,7 @@ fn meta(name: &str) -> ObjectMeta {
 impl World {
     fn new(control_plane: u32, workers: u32) -> Self {
         let spec = ClusterSpec {
-            infrastructure_ref: Some(act::reference("InMemoryCluster", "demo")),
+            infrastructure_ref: Some(references::reference("InMemoryCluster", "demo")),
             ..ClusterSpec::default()
         };
         let metadata = ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.into()]), ..meta("demo") };
@@ -169,7 +173,7 @@ impl World {
                 let spec = MachineSpec {
                     version: self.plan.version.clone(),
                     failure_domain,
-                    infrastructure_ref: Some(act::reference("InMemoryMachine", &name)),
+                    infrastructure_ref: Some(references::reference("InMemoryMachine", &name)),
                     ..MachineSpec::default()
                 };
                 self.observed.machines.push(Machine { metadata, spec, status: None });
@@ -529,11 +533,12 @@ fn refusal_by_the_management_api_is_reported_for_a_topology_only() {
     let world = World::of_topology(1, 0);
     let error = |code: u16| {
         let status = kube::core::Status { code, message: "zones: too many".to_owned(), ..Default::default() };
-        act::ActError::Create("InMemoryCluster demo".to_owned(), kube::Error::Api(Box::new(status)))
+        ActError::Create("InMemoryCluster demo".to_owned(), kube::Error::Api(Box::new(status)))
     };
     let plan = world.plan.clone();
-    let reported =
-        |wanted: &Wanted, code| refused(wanted, &world.observed, &error(code), Timestamp::UNIX_EPOCH);
+    let reported = |wanted: &Wanted, code| {
+        refused(wanted, &world.observed, &error(code).refusal()?, Timestamp::UNIX_EPOCH)
+    };
     let topology = Wanted::Topology(Ok(plan.clone()));
     let Some(Action::ReportCluster(status)) = reported(&topology, 422) else { panic!("no report") };
     assert!(status.conditions[0].message.contains("zones: too many"), "{status:?}");

@@ -8,11 +8,10 @@ use nephele_api::conditions;
 use nephele_api::infrastructure;
 use nephele_api::labels;
 
-use super::Action;
-use crate::act::ActError;
-use crate::create::infrastructure_cluster;
+use super::action::Action;
 use crate::observe::Observed;
 use crate::plan::{ClusterPlan, Wanted};
+use crate::planned::infrastructure_cluster;
 use crate::topology::{completed, condition};
 
 /// The next object to complete or to create, before anything else happens.
@@ -44,15 +43,8 @@ pub(super) fn report_failure(observed: &Observed, message: &str, now: Timestamp)
     (status != old).then_some(Action::ReportCluster(status))
 }
 
-/// What to report about an action that failed: that the management API refused an object that follows from a topology.
-/// Other failures pass.
-pub(crate) fn refused(
-    wanted: &Wanted,
-    observed: &Observed,
-    error: &ActError,
-    now: Timestamp,
-) -> Option<Action> {
-    let is_topology = matches!(wanted, Wanted::Topology(_));
-    let message = error.refusal().filter(|_| is_topology)?;
-    report_failure(observed, &message, now)
+/// What to report when the management API refused an object, with this message: that it follows from a topology. Nothing
+/// for a planned cluster.
+pub(crate) fn refused(wanted: &Wanted, observed: &Observed, message: &str, now: Timestamp) -> Option<Action> {
+    matches!(wanted, Wanted::Topology(_)).then(|| report_failure(observed, message, now))?
 }

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Counts, TemplateMetadata};
+use super::machines::{Counts, TemplateMetadata};
 
 /// The desired state of a control plane.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{MachineTemplate, ReplicaStatus};
+use super::machines::{MachineTemplate, ReplicaStatus};
 
 /// The desired state of a group of worker machines.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{MachineTemplate, ReplicaStatus};
+use super::machines::{MachineTemplate, ReplicaStatus};
 
 /// The desired state of the machines with one template.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
