@@ -27,7 +27,6 @@ mod conversion;
 mod create;
 mod decide;
 mod kinds;
-mod kubeconfig;
 mod names;
 mod observe;
 mod owners;
@@ -41,7 +40,6 @@ mod workload;
 
 pub use conversion::convert;
 pub use create::create;
-pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
 pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};
 pub use run::{Error, crds, crds_without_conversion, play, run};
