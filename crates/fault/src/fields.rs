@@ -82,3 +82,51 @@ fn schedule_of(FaultSchedule { every, lasts, offset }: &FaultSchedule) -> Result
     let offset = offset.as_ref().map(GoDuration::get).unwrap_or_default();
     Ok(Schedule { every, lasts: window, offset })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kube::core::SelectorExt as _;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Why selectors are not read with `kube::core::Selector`: it agrees about what fits, and takes what Kubernetes refuses.
+    #[test]
+    fn selectors_fit_what_those_of_kube_match_but_fewer_are_selectors() {
+        let expression = |operator: &str, values: Value| json!({ "matchExpressions": [{ "key": "zone", "operator": operator, "values": values }] });
+        let of_kube = |value: &Value| {
+            let parsed: LabelSelector = serde_json::from_value(value.clone()).expect("a label selector");
+            kube::core::Selector::try_from(parsed)
+        };
+        let objects = [vec![], vec![("zone", "a")], vec![("zone", "b"), ("tier", "web")]].map(|labels| {
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        });
+        for value in [
+            json!({}),
+            json!({ "matchLabels": { "zone": "a" } }),
+            json!({ "matchLabels": { "zone": "b", "tier": "web" } }),
+            expression("In", json!(["a", "c"])),
+            expression("NotIn", json!(["a"])),
+            expression("Exists", json!([])),
+            expression("DoesNotExist", Value::Null),
+        ] {
+            let ours = selector("match.machineSelector", Some(&value)).expect("a selector");
+            let kubes = of_kube(&value).expect("a selector");
+            for labels in &objects {
+                let labels: &BTreeMap<String, String> = labels;
+                assert_eq!(ours.fits(labels), kubes.matches(labels), "{value} {labels:?}");
+            }
+        }
+        for value in [
+            expression("In", json!([])),
+            expression("NotIn", json!([])),
+            expression("Exists", json!(["a"])),
+            expression("DoesNotExist", json!(["a"])),
+        ] {
+            selector("match.machineSelector", Some(&value)).expect_err("no selector");
+            of_kube(&value).expect("kube takes it");
+        }
+    }
+}

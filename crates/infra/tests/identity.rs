@@ -3,14 +3,17 @@
 use std::{fmt::Debug, time::Duration};
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
-use kube::{Api, Resource, ResourceExt, api::PostParams, runtime::wait::await_condition};
+use kube::{Api, Resource, ResourceExt, api::PostParams};
 use nephele_api::{
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, termination::TERMINATE_ANNOTATION},
 };
 use nephele_kit::PAUSED_ANNOTATION;
 use nephele_model::{ClusterId, MachineId};
-use nephele_testkit::objects::{self, Purpose};
+use nephele_testkit::{
+    eventually, eventually_of,
+    objects::{self, Purpose},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
@@ -33,12 +36,11 @@ where
 async fn there<K>(world: &World, name: &str, wanted: impl Fn(&K) -> bool + Send + Sync) -> K
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let api: Api<K> = Api::namespaced(world.api.client(), OTHER);
-    let waiting = await_condition(api, name, |object: Option<&K>| object.is_some_and(&wanted));
-    let object = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-    object.unwrap_or_else(|_| panic!("{name} is not as wanted")).expect("watched").expect("there")
+    let is_so = |object: Option<&K>| object.is_some_and(&wanted);
+    eventually_of(&api, name, "to be as wanted", is_so).await.expect("it is there")
 }
 
 /// A control plane machine named `cp` of a cluster named `demo` comes up in the other namespace.
@@ -143,14 +145,11 @@ async fn conditions_say_which_generation_they_are_of() {
 async fn reads(world: &World, kind: &str, name: &str, expected: &[(&str, &str, &str)]) {
     let expected: Vec<_> =
         expected.iter().map(|&(kind, reason, note)| [kind, reason, note].map(str::to_owned)).collect();
-    let told = async {
-        while world.api.story(kind, name).await != expected {
-            tokio::task::yield_now().await;
-        }
+    let look = async || {
+        let told = world.api.story(kind, name).await;
+        if told == expected { Ok(()) } else { Err(told) }
     };
-    if tokio::time::timeout(Duration::from_secs(20), told).await.is_err() {
-        assert_eq!(world.api.story(kind, name).await, expected, "{kind} {name}");
-    }
+    eventually(&format!("{kind} {name} to have the Events {expected:?}"), look).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -325,32 +325,3 @@ async fn machines_of_a_set_take_as_long_in_every_run_whatever_their_random_names
     // Not all alike.
     assert_ne!(one.first(), one.last());
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_earlier_releases_kept_in_annotations_is_taken_over_and_they_go() {
-    let world = World::start(10_900);
-    let cluster = world.api.create(&objects::cluster("demo")).await;
-    let mut object = objects::in_memory_cluster(&cluster);
-    let created = "2026-01-02T03:04:05Z";
-    objects::annotate(&mut object, "inmemorycluster.infrastructure.cluster.x-k8s.io/created", created);
-    world.api.create(&object).await;
-    let cluster = world.provisioned("demo").await;
-    assert_eq!(cluster.first_created().map(|at| at.to_string()).as_deref(), Some(created));
-    assert!(cluster.annotations().is_empty() && cluster.spec.origin.is_some());
-
-    let machine = world.api.create(&objects::worker("demo", "w")).await;
-    let mut object = objects::in_memory_machine(&machine);
-    let origin = r#"{"machine":"w","startTime":"2026-01-02T03:04:05.678000Z","addresses":[{"type":"InternalIP","address":"10.9.8.7"}],"software":{"version":"v1.36.2"},"reached":{"vm":"2026-01-02T03:04:06.000000Z","node":"2026-01-02T03:04:07.000000Z"}}"#;
-    objects::annotate(&mut object, "inmemorymachine.infrastructure.cluster.x-k8s.io/origin", origin);
-    let object = world.api.create(&object).await;
-    let machine = world.ready(&object).await;
-    assert!(machine.annotations().is_empty(), "{:?}", machine.annotations());
-    let origin = machine.origin().expect("it is kept");
-    assert_eq!(origin.start_time.0.to_string(), "2026-01-02T03:04:05.678Z");
-    assert_eq!(origin.addresses.first().map(|address| address.address.as_str()), Some("10.9.8.7"));
-    assert_eq!(origin.pod_cidrs.len(), 1);
-    assert_eq!(origin.reached["node"].0.to_string(), "2026-01-02T03:04:07Z");
-    let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs");
-    assert_eq!(seen.allocation.addresses[0].address, "10.9.8.7");
-    world.stop().await;
-}

@@ -1,9 +1,6 @@
 //! Objects that do not have the shape of their kind, each beside a good one.
 
-use std::time::Duration;
-
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
-use kube::runtime::wait::await_condition;
 use kube::{Resource, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, SimulatedCloud, SimulatedCloudSpec};
 use nephele_api::conditions::{self, types};
@@ -13,14 +10,11 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachineTemplate,
 };
 use nephele_model::FaultId;
-use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
+use nephele_testkit::{ManagementApi, eventually, eventually_of};
 use serde_json::{Value, json};
 
 use crate::world::{Setup, World};
-
-/// How long a test waits for a change.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One object of each kind that cannot be read.
 async fn create_all(api: &ManagementApi, name: &str) {
@@ -48,17 +42,13 @@ async fn mistake<K: Resource<DynamicType = ()>>(world: &World, name: &str) -> St
 
 /// Waits for the Event about an object that cannot be read. Returns what it says.
 async fn event<K: Resource<DynamicType = ()>>(world: &World, name: &str) -> String {
-    let wait = async {
-        loop {
-            let story = world.api.story(&K::kind(&()), name).await;
-            if let Some([_, _, note]) = story.into_iter().find(|[_, reason, _]| reason == "Unreadable") {
-                return note;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    let what = format!("an Event about {} {name}", K::kind(&()));
+    let look = async || {
+        let story = world.api.story(&K::kind(&()), name).await;
+        let unreadable = story.iter().find(|[_, reason, _]| reason == "Unreadable").cloned();
+        unreadable.map(|[_, _, note]| note).ok_or(story)
     };
-    let found = tokio::time::timeout(PATIENCE, wait).await;
-    found.unwrap_or_else(|_| panic!("no Event about {} {name}", K::kind(&())))
+    eventually(&what, look).await
 }
 
 /// A cluster with a machine in a cloud, and a fault and templates, all in order.
@@ -115,7 +105,7 @@ async fn an_object_that_cannot_be_read_says_so_once_and_hides_no_other() {
         event::<MachinePool>(&world, name).await;
     }
     drop(world.api.take_writes());
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     let writes = world.api.take_writes();
     let about = writes.iter().filter(|write| ["listed", "watched"].contains(&write.name.as_str()));
     assert_eq!(about.count(), 0);
@@ -159,12 +149,8 @@ async fn an_object_that_cannot_be_read_any_more_keeps_what_it_has_and_can_be_del
     let object = world.api.shapeless::<InMemoryMachine>().get("good").await.expect("it is there");
     assert!(!object.finalizers().is_empty());
     world.api.shapeless::<InMemoryMachine>().delete("good", &DeleteParams::default()).await.expect("asked");
-    let gone = await_condition(
-        world.api.shapeless::<InMemoryMachine>(),
-        "good",
-        |object: Option<&DynamicObject>| object.is_none(),
-    );
-    tokio::time::timeout(PATIENCE, gone).await.expect("in time").expect("a watch");
+    let gone = |object: Option<&DynamicObject>| object.is_none();
+    eventually_of(&world.api.shapeless::<InMemoryMachine>(), "good", "to be gone", gone).await;
     world.until("the machine is gone", |cloud| cloud.observe_machine(&machine).is_none()).await;
     world.stop().await;
 }

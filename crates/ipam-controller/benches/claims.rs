@@ -27,13 +27,11 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::ipam::v1beta2::{IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::ipam::{GROUP, PoolKind};
 use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
-use nephele_kit::{Events, Readiness, Reporter, Services, wall_clock};
-use nephele_testkit::ManagementApi;
+use nephele_kit::wall_clock;
 use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{Backstage, ManagementApi};
 use parking_lot::Mutex;
-use prometheus::Registry;
 use tokio::runtime::{Handle, Runtime};
-use tokio_util::sync::CancellationToken;
 
 /// Thread names, by which CPU time is attributed.
 const CONTROLLERS: &str = "controllers";
@@ -52,9 +50,14 @@ fn main() {
     let (server, controllers) = (runtime(SERVER), runtime(CONTROLLERS));
     server.block_on(async {
         let (api, requests) = (ManagementApi::start(), Requests::default());
-        let shutdown = CancellationToken::new();
         let client = client(&api, &server, &requests);
-        let run = controllers.spawn(run(client, shutdown.clone()));
+        let backstage = {
+            // Events are published by a task of the controllers.
+            let _entered = controllers.enter();
+            Backstage::of(client, wall_clock())
+        };
+        let shutdown = backstage.shutdown.clone();
+        let run = controllers.spawn(run(backstage));
         measure(&api, &requests, claims, pools).await;
         shutdown.cancel();
         run.await.expect("no panic");
@@ -112,16 +115,9 @@ fn resource(path: &str) -> String {
     format!("{resource}{}", if path.ends_with("/status") { "/status" } else { "" })
 }
 
-async fn run(client: Client, shutdown: CancellationToken) {
-    let registry = Registry::new();
-    let kit = nephele_kit::Metrics::register(&registry).expect("a new registry");
+async fn run(backstage: Backstage) {
+    let Backstage { client, registry, services, shutdown } = backstage;
     let metrics = Metrics::register(&registry).expect("a new registry");
-    let reporter = Reporter { controller: "bench".into(), instance: "bench-0".into() };
-    let (events, publish) =
-        Events::new(client.clone(), reporter, wall_clock(), kit.clone(), shutdown.clone());
-    tokio::spawn(publish);
-    let services =
-        Services { metrics: kit, events, clock: wall_clock(), readiness: Readiness::default(), resync: None };
     let settings = Settings {
         watch_namespace: None,
         watch_filter: None,

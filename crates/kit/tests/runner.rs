@@ -22,9 +22,9 @@ use kube::{
     runtime::{reflector::ObjectRef, watcher},
 };
 use nephele_kit::{
-    Cache, Events, Metrics, Outcome, Readable, Readiness, ReconcileError, Reporter, Retry, Runner, Services,
-    WatchFilter, wall_clock,
+    Cache, Outcome, Readable, ReconcileError, Retry, Runner, Services, WatchFilter, wall_clock,
 };
+use nephele_testkit::Backstage;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
@@ -65,14 +65,7 @@ impl World {
     /// An API with ConfigMaps of these names in the namespace `default`.
     fn new(names: &[&str]) -> Self {
         let (client, published, secrets) = api(names);
-        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let metrics = Metrics::register(&registry).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, publish) =
-            Events::new(client.clone(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
-        tokio::spawn(publish);
-        let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: wall_clock(), readiness, resync: None };
+        let Backstage { client, registry, services, shutdown } = Backstage::of(client, wall_clock());
         Self { client, registry, services, shutdown, published, secrets }
     }
 

@@ -1,14 +1,13 @@
 //! The authorities of client certificates, in a file that is reloaded when it changes.
 
 use std::{
-    fmt, fs, io,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use nephele_kit::chain;
-use parking_lot::RwLock;
+use nephele_watched_files::{INTERVAL, ReadError, WatchedFiles};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -22,25 +21,15 @@ use rustls_pki_types::{
     CertificateDer, UnixTime,
     pem::{self, PemObject as _},
 };
-use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-
-/// How often the file is read. A kubelet takes up to a minute to update a changed Secret in a pod.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why a file gives no client authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientAuthoritiesError {
     /// The file could not be read.
-    #[error("failed to read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The file is not PEM.
     #[error("failed to read {} as PEM", path.display())]
     Pem {
@@ -73,18 +62,8 @@ pub enum ClientAuthoritiesError {
 /// Verifies that clients have a certificate of an authority in a file. Cheap to clone; all clones share the state.
 #[derive(Clone)]
 pub(crate) struct ClientAuthorities {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     path: PathBuf,
-    /// The last usable content of the file. `take` writes it.
-    current: RwLock<Current>,
-}
-
-struct Current {
-    bytes: Vec<u8>,
-    verifier: Arc<dyn ClientCertVerifier>,
+    file: Arc<WatchedFiles<Arc<dyn ClientCertVerifier>, ClientAuthoritiesError>>,
 }
 
 impl ClientAuthorities {
@@ -93,43 +72,28 @@ impl ClientAuthorities {
     /// # Errors
     /// When the file cannot be read or has no authority.
     pub(crate) fn load(path: PathBuf) -> Result<Self, ClientAuthoritiesError> {
-        let bytes = read(path.clone())?;
-        let verifier = verifier(&path, &bytes)?;
-        Ok(Self { inner: Arc::new(Inner { path, current: RwLock::new(Current { bytes, verifier }) }) })
+        let file = WatchedFiles::new([path.clone()], {
+            let path = path.clone();
+            move |contents| verifier(&path, &contents[0])
+        });
+        file.look()?;
+        Ok(Self { path, file: Arc::new(file) })
     }
 
     /// Reloads the file until `shutdown`. While the file cannot be used, the previous authorities stay in use.
     pub(crate) async fn follow(self, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_some() {
-            let path = self.inner.path.clone();
-            let read = spawn_blocking(|| read(path)).await.expect("reading a file does not panic");
-            match read.and_then(|bytes| self.take(bytes)) {
-                Ok(false) => {}
-                Ok(true) => {
-                    info!(path = %self.inner.path.display(), "Reloaded the client authorities");
-                }
-                Err(error) => warn!(error = %chain(&error), "Failed to reload the client authorities"),
-            }
-        }
-    }
-
-    /// Uses the file's content from now on. Returns whether it has changed.
-    fn take(&self, bytes: Vec<u8>) -> Result<bool, ClientAuthoritiesError> {
-        if self.inner.current.read().bytes == bytes {
-            return Ok(false);
-        }
-        let verifier = verifier(&self.inner.path, &bytes)?;
-        *self.inner.current.write() = Current { bytes, verifier };
-        Ok(true)
+        let Self { path, file } = self;
+        let following = file.follow(INTERVAL, |reloaded| match reloaded {
+            Ok(None) => {}
+            Ok(Some(_)) => info!(path = %path.display(), "Reloaded the client authorities"),
+            Err(error) => warn!(error = %chain(&error), "Failed to reload the client authorities"),
+        });
+        shutdown.run_until_cancelled(following).await;
     }
 
     fn current(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.inner.current.read().verifier)
+        self.file.current().expect("`load` returns only after the first look")
     }
-}
-
-fn read(path: PathBuf) -> Result<Vec<u8>, ClientAuthoritiesError> {
-    fs::read(&path).map_err(|source| ClientAuthoritiesError::Read { path, source })
 }
 
 fn verifier(path: &Path, bytes: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, ClientAuthoritiesError> {
@@ -187,6 +151,6 @@ impl ClientCertVerifier for ClientAuthorities {
 
 impl fmt::Debug for ClientAuthorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientAuthorities").field("path", &self.inner.path).finish()
+        f.debug_struct("ClientAuthorities").field("path", &self.path).finish()
     }
 }

@@ -17,14 +17,11 @@ use kube::{
     client::Body,
 };
 use nephele_manager::{Config, Manager, Options, RunError};
-use nephele_testkit::{ManagementApi, objects};
+use nephele_testkit::{ManagementApi, PATIENCE, eventually, objects};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
-
-/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The requests of a manager, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,12 +104,11 @@ impl Line {
     }
 
     async fn until(&self, what: Seen) {
-        let waiting = async {
-            while !self.seen.lock().contains(&what) {
-                tokio::task::yield_now().await;
-            }
+        let look = async || {
+            let seen = self.seen.lock().clone();
+            if seen.contains(&what) { Ok(()) } else { Err(seen) }
         };
-        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what:?} never came"));
+        eventually(&format!("{what:?}"), look).await;
     }
 }
 

@@ -15,16 +15,13 @@ use nephele_api::infrastructure::v1beta2::{InMemoryCluster, MachineNetwork, Pool
 use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_kit::chain;
 use nephele_manager::{BuildError, Config, DIAGNOSTICS_CERTIFICATE, Manager, Options, RunError, fingerprint};
-use nephele_testkit::{ManagementApi, objects};
+use nephele_testkit::{ManagementApi, PATIENCE, eventually, objects};
 use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::fetch::{certificate, fetch, fetch_by_tls, post_by_tls, speaks};
-
-/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> Options {
     Options {
@@ -70,19 +67,11 @@ impl Running {
     /// Waits until the answer on `path` satisfies `wanted`.
     async fn until(&self, path: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
         let address = if path == "/metrics" { self.diagnostics } else { self.health };
-        let mut last = String::new();
-        let asking = async {
-            loop {
-                let (status, body) = fetch(address, path).await;
-                if wanted(status, &body) {
-                    return body;
-                }
-                last = format!("{status}: {body}");
-                tokio::task::yield_now().await;
-            }
+        let look = async || {
+            let (status, body) = fetch(address, path).await;
+            if wanted(status, &body) { Ok(body) } else { Err((status, body)) }
         };
-        let answer = timeout(PATIENCE, asking).await;
-        answer.unwrap_or_else(|_| panic!("{path} did not come to say it; last:\n{last}"))
+        eventually(&format!("an answer on {path}"), look).await
     }
 
     async fn ready(&self) {

@@ -14,7 +14,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use nephele_manager::{Config, Manager, Options};
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, PATIENCE, eventually};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::timeout;
@@ -22,9 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fetch::fetch;
-
-/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A permission that is refused, with the gate and the metric sample that show it.
 struct Case {
@@ -139,16 +136,12 @@ async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_
         let task = tokio::spawn(manager.run(shutdown.clone()));
 
         let until = async |wanted: &str| {
-            let asking = async {
-                loop {
-                    let (status, body) = fetch(health, "/readyz").await;
-                    if body.lines().any(|line| line.starts_with(wanted)) {
-                        return status;
-                    }
-                    tokio::task::yield_now().await;
-                }
+            let look = async || {
+                let (status, body) = fetch(health, "/readyz").await;
+                let is_said = body.lines().any(|line| line.starts_with(wanted));
+                if is_said { Ok(status) } else { Err(body) }
             };
-            timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("{wanted}, which it never said"))
+            eventually(wanted, look).await
         };
         assert_eq!(until(&format!("[-]{} failed", case.gate)).await, 503);
         assert_eq!(fetch(health, "/healthz").await.0, 200);

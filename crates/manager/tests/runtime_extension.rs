@@ -1,6 +1,6 @@
 //! A manager with the role of the runtime extension, called as Cluster API calls it.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use nephele_manager::{Config, Manager, Options};
@@ -16,13 +16,11 @@ use nephele_runtime_sdk::{
     },
     wire::{Bytes, Object},
 };
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, PATIENCE, eventually};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Generous, because the tests of the whole workspace share the machine. No test waits that long if all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "nephele-runtime-extension-service";
 
@@ -87,16 +85,9 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
         ..ClientConfig::default()
     };
     let client = caller(port);
-    let discover = async {
-        loop {
-            // The Secret exists a moment before its certificate is served.
-            match client.discover("nephele", &client_config, UnknownHooks::Refuse).await {
-                Ok(discovered) => return discovered,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let discovered = timeout(PATIENCE, discover).await.expect("it answers");
+    // The Secret exists a moment before its certificate is served.
+    let discover = async || client.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+    let discovered = eventually("the extension", discover).await;
     assert_eq!(discovered.handlers.len(), 16);
 
     let settings = BTreeMap::from([("extensionConfigName".to_owned(), "nephele".to_owned())]);
@@ -171,25 +162,14 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
         };
         let release: Release = release.parse().expect("a release");
         let client = Client::builder(Catalog::cluster_api_at(release)).build();
-        let discover = async {
-            loop {
-                match client.discover("nephele", &client_config, UnknownHooks::Refuse).await {
-                    Ok(discovered) => return discovered,
-                    Err(_) => tokio::task::yield_now().await,
-                }
-            }
-        };
-        let discovered = timeout(PATIENCE, discover).await.expect("it answers");
+        let discover = async || client.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+        let discovered = eventually("the extension", discover).await;
         offered.push(discovered.handlers.len());
         shutdown.cancel();
         timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
         // The recording is written in the background.
-        let kept = async {
-            while std::fs::read_dir(&folder).expect("a folder").count() == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, kept).await.expect("what was asked is kept");
+        let kept = async || std::fs::read_dir(&folder).expect("a folder").next().ok_or(());
+        drop(eventually("a recording", kept).await);
     }
     // All hooks of 1.11 except discovery, and more.
     assert!(offered[0] == 9 && offered[1] > 9, "{offered:?}");
@@ -258,12 +238,8 @@ async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered
         Client::builder(Catalog::cluster_api()).transport(Arc::new(transport)).build()
     };
     let known = caller(Some(shown(&ours)));
-    let discover = async {
-        while known.discover("nephele", &client_config, UnknownHooks::Refuse).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, discover).await.expect("who has a certificate is answered");
+    let discover = async || known.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+    eventually("an answer for a client with a certificate", discover).await;
     for identity in [None, Some(shown(&theirs))] {
         let stranger = caller(identity);
         let refused = stranger.discover("nephele", &client_config, UnknownHooks::Refuse).await;

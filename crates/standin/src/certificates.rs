@@ -6,11 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
+use nephele_kit::{Credentials, kubeconfig};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
-
-use crate::kubeconfig::kubeconfig;
 
 /// How long certificate authorities are valid: ten years, as in Cluster API.
 const AUTHORITY_VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
@@ -94,14 +93,10 @@ pub(crate) fn admin_kubeconfig(
         identity: "kubernetes-admin".to_owned(),
     };
     let leaf = authority.issue(&request).map_err(CertificateError::Issue)?;
-    Ok(kubeconfig(
-        cluster,
-        &format!("{cluster}-admin"),
-        server,
-        &authority.certificate_pem(),
-        &leaf.certificate_pem(),
-        &leaf.key_pem(),
-    ))
+    let proof = Credentials::Certificate { certificate: &leaf.certificate_pem(), key: &leaf.key_pem() };
+    let user = format!("{cluster}-admin");
+    let config = kubeconfig(cluster, &user, server, &authority.certificate_pem(), proof);
+    Ok(serde_yaml_ng::to_string(&config).expect("a kubeconfig is always YAML"))
 }
 
 /// The public key of a certificate that was just generated.

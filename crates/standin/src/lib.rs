@@ -27,7 +27,6 @@ mod conversion;
 mod create;
 mod decide;
 mod kinds;
-mod kubeconfig;
 mod names;
 mod observe;
 mod owners;
@@ -44,7 +43,6 @@ mod workload;
 
 pub use conversion::convert;
 pub use create::create;
-pub use kubeconfig::kubeconfig;
 pub use nephele_pki::KeyAlgorithm;
 pub use phases::{AVAILABLE, RUNNING};
 pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};

@@ -14,21 +14,17 @@ use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use nephele_apiserver::{
     ApiServer, Authentication, Key, RequestInfo, RequestObserver, Settings, Store, StoreOptions, Version,
 };
-use nephele_kit::check_request;
+use nephele_kit::{Clock, check_request};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::objects::NAMESPACE;
-
-/// How long [`ManagementApi::eventually`] waits: long enough for a busy computer, short enough for a person.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::{objects::NAMESPACE, patience::eventually_of};
 
 /// Definitions by name.
 pub type Definitions = Vec<(String, Value)>;
@@ -66,9 +62,6 @@ pub struct ManagementApi {
     clock: Clock,
     log: Arc<Log>,
 }
-
-/// Returns the current time.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A clock that begins now and follows the time of tokio, also where a test pauses it.
 fn tokio_clock() -> Clock {
@@ -276,18 +269,9 @@ impl ManagementApi {
             Some(ready["message"].as_str()?.to_owned())
         };
         let says = |object: Option<&DynamicObject>| object.and_then(message).is_some();
-        match tokio::time::timeout(PATIENCE, await_condition(self.shapeless::<K>(), name, says)).await {
-            Ok(Ok(object)) => object.as_ref().and_then(message).expect("it says so"),
-            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
-            Err(_) => {
-                let last = self.shapeless::<K>().get_opt(name).await.expect("the API answers");
-                let last = serde_json::to_string_pretty(&last).expect("an object is JSON");
-                panic!(
-                    "waited {PATIENCE:?} for {} {name} to have {condition} with {reason}; it is {last}",
-                    K::kind(&())
-                )
-            }
-        }
+        let what = format!("to have {condition} with {reason}");
+        let object = eventually_of(&self.shapeless::<K>(), name, &what, says).await;
+        object.as_ref().and_then(message).expect("it says so")
     }
 
     /// Reads an existing object.
@@ -338,13 +322,8 @@ impl ManagementApi {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
     {
-        let condition = |object: Option<&K>| object.is_some_and(&wanted);
-        match tokio::time::timeout(PATIENCE, await_condition(self.api(), name, condition)).await {
-            Ok(Ok(Some(object))) => object,
-            Ok(Ok(None)) => unreachable!("the condition does not hold for an absent object"),
-            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
-            Err(_) => self.fail::<K>(name, what).await,
-        }
+        let is_so = |object: Option<&K>| object.is_some_and(&wanted);
+        eventually_of(&self.api(), name, what, is_so).await.expect("an absent object is not as wanted")
     }
 
     /// Waits until there is no object of this name.
@@ -353,22 +332,7 @@ impl ManagementApi {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
     {
-        let condition = |object: Option<&K>| object.is_none();
-        match tokio::time::timeout(PATIENCE, await_condition(self.api(), name, condition)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => panic!("{} {name} cannot be watched: {error}", K::kind(&())),
-            Err(_) => self.fail::<K>(name, "to be gone").await,
-        }
-    }
-
-    async fn fail<K>(&self, name: &str, what: &str) -> !
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + Debug + DeserializeOwned + Serialize,
-    {
-        let last = self.api::<K>().get_opt(name).await.expect("the API answers");
-        let last = serde_json::to_string_pretty(&last).expect("an object is JSON");
-        panic!("waited {PATIENCE:?} for {} {name} {what}; it is {last}", K::kind(&()))
+        eventually_of(&self.api::<K>(), name, "to be gone", |object| object.is_none()).await;
     }
 }
 

@@ -14,7 +14,7 @@ use nephele_webhook::{
     AdmissionRequest, Change, Denial, Metrics, ServedCertificate, TlsPolicy, Webhook,
     certificate::{
         Targets,
-        folder::{Folder, load},
+        folder::{Folder, watched},
         keeper::{KeepError, Keeping, turn},
         plan::{AUTHORITY_MARGIN, AUTHORITY_VALIDITY, LEAF_MARGIN, LEAF_VALIDITY, SETTLED_AFTER},
     },
@@ -414,6 +414,10 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     std::fs::write(path.join("tls.crt"), &leaf.certificate).expect("written");
     std::fs::write(path.join("tls.key"), &leaf.key).expect("written");
     certificate.until_set().await;
+    // A look is counted when it is over, and serves its certificate before.
+    while counts().0 == counts().1 {
+        tokio::task::yield_now().await;
+    }
     let (reads, failed) = counts();
     assert!(reads > failed && failed >= 2, "{failed} of {reads}");
     shutdown.cancel();
@@ -432,23 +436,24 @@ async fn a_folder_is_served_and_kept_serving_while_its_files_are_bad() {
     std::fs::create_dir_all(&path).expect("a folder");
     let folder = Folder::new(&path);
     let served = start(widgets());
-    load(&folder, &served.certificate).await.expect_err("no files");
+    let files = watched(folder, served.certificate.clone());
+    files.look().expect_err("no files");
     let first = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &first.certificate).expect("written");
     std::fs::write(path.join("tls.key"), &first.key).expect("written");
-    assert!(load(&folder, &served.certificate).await.expect("good files"));
-    assert!(!load(&folder, &served.certificate).await.expect("the same files"));
+    assert_eq!(files.look().expect("good files"), Some(true));
+    assert_eq!(files.look().expect("the same files"), None);
     let caller = Caller::trusting(&first.authority, "webhook.default.svc", start_of_time());
     caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
     // Half renewed: one file is already from the next certificate.
     let second = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &second.certificate).expect("written");
-    load(&folder, &served.certificate).await.expect_err("no pair");
+    files.look().expect_err("no pair");
     std::fs::write(path.join("tls.key"), "x").expect("written");
-    load(&folder, &served.certificate).await.expect_err("no key");
+    files.look().expect_err("no key");
     caller.post(served.address, "/validate", admission(1)).await.expect("served on");
     std::fs::write(path.join("tls.key"), &second.key).expect("written");
-    assert!(load(&folder, &served.certificate).await.expect("good files"));
+    assert_eq!(files.look().expect("good files"), Some(true));
     caller.post(served.address, "/validate", admission(1)).await.expect_err("another authority");
     let caller = Caller::trusting(&second.authority, "webhook.default.svc", start_of_time());
     caller.post(served.address, "/validate", admission(1)).await.expect("trusted");

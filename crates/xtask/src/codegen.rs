@@ -76,7 +76,6 @@ pub(crate) fn check() -> anyhow::Result<()> {
 /// The generated files: paths within the repository and their content.
 fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
-    let mut all = Vec::new();
     for (folder, definitions) in DEFINITIONS {
         let mut resources = String::new();
         for definition in definitions() {
@@ -85,7 +84,6 @@ fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
                 serde_yaml_ng::to_string(&definition).with_context(|| format!("failed to write {name}"))?;
             resources.push_str(&format!("  - bases/{name}\n"));
             let text = format!("{HEADER}{text}");
-            all.push((name.clone(), text.clone()));
             files.insert(Path::new(folder).join("bases").join(name), text);
         }
         let kustomization = format!(
@@ -99,7 +97,7 @@ fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     files.extend(kube_state_metrics::generated(HEADER)?);
     files.extend(dashboard::generated()?);
     files.extend(figures::pages()?.into_iter().map(|(page, text)| (page.into(), text)));
-    files.extend(chart::generated(all, HEADER)?);
+    files.extend(chart::generated(HEADER)?);
     Ok(files)
 }
 

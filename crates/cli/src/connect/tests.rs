@@ -52,14 +52,9 @@ impl Running {
     }
 }
 
+/// Looks until there is a value, and returns it.
 async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..400 {
-        if let Some(found) = look() {
-            return found;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    panic!("waited in vain for {what}");
+    nephele_testkit::eventually(what, async || look().ok_or(())).await
 }
 
 /// The port in a kubeconfig, as soon as there is one.

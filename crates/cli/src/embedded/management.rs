@@ -13,7 +13,7 @@ use http::{Request, Response};
 use jiff::SignedDuration;
 use kube::{Client, ResourceExt as _};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
-use nephele_kit::Clock;
+use nephele_kit::{Clock, Credentials, kubeconfig};
 use nephele_listen::{Limits, Peer, session_of};
 use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest, parse_client};
 use rustls::server::WebPkiClientVerifier;
@@ -169,15 +169,9 @@ fn credentials(
     };
     let server = authority.issue(&request("kube-apiserver", Vec::new(), true))?;
     let admin = authority.issue(&request("kubernetes-admin", vec!["system:masters".to_owned()], false))?;
-    let kubeconfig = nephele_standin::kubeconfig(
-        name,
-        &format!("{name}-admin"),
-        url,
-        &authority.certificate_pem(),
-        &admin.certificate_pem(),
-        &admin.key_pem(),
-    );
-    Ok((acceptor(&authority, &server)?, kubeconfig))
+    let proof = Credentials::Certificate { certificate: &admin.certificate_pem(), key: &admin.key_pem() };
+    let kubeconfig = kubeconfig(name, &format!("{name}-admin"), url, &authority.certificate_pem(), proof);
+    Ok((acceptor(&authority, &server)?, serde_yaml_ng::to_string(&kubeconfig)?))
 }
 
 fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {

@@ -7,30 +7,21 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::wait::await_condition;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault};
 use nephele_fault::{cluster, is_of_addresses};
-use nephele_kit::{Cache, Events, Metrics, PAUSED_ANNOTATION, Readiness, Reporter, Services, WatchFilter};
-use nephele_testkit::ManagementApi;
-use prometheus::Registry;
+use nephele_kit::{Cache, PAUSED_ANNOTATION, WatchFilter};
+use nephele_testkit::{Backstage, ManagementApi, eventually, eventually_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
-/// How long to wait for something: long enough for a busy computer, short enough for a person.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The time between two looks at all Faults.
+/// The time between two looks of the cloud at all Faults.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) struct Stage {
     api: ManagementApi,
-    shutdown: CancellationToken,
-    controller: JoinHandle<()>,
-    cloud: JoinHandle<()>,
+    running: nephele_testkit::Stage,
 }
 
 /// A selector of all namespaces.
@@ -53,14 +44,7 @@ impl Stage {
     }
 
     fn over(api: ManagementApi, client: Client) -> Self {
-        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let metrics = Metrics::register(&registry).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, publish) =
-            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
-        tokio::spawn(publish);
-        let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
+        let Backstage { client, registry: _, services, shutdown } = Backstage::of(client, api.clock());
         let (faults, follow) = Cache::<Fault>::start(
             &services,
             Api::all(client.clone()),
@@ -75,16 +59,12 @@ impl Stage {
             concurrency: NonZeroU16::new(10).expect("ten"),
         };
         let run = cluster::run(client, &services, &faults, settings, shutdown.clone());
-        let controller =
-            tokio::spawn(async move { run.await.expect("the controller runs until it shall stop") });
-        let cloud = tokio::spawn(play_cloud(api.client()));
-        Self { api, shutdown, controller, cloud }
+        let running = nephele_testkit::Stage::of(shutdown, run).with(play_cloud(api.client()));
+        Self { api, running }
     }
 
     pub(crate) async fn stop(self) {
-        self.shutdown.cancel();
-        self.controller.await.expect("no panic");
-        self.cloud.abort();
+        self.running.stop().await;
     }
 
     fn cluster_faults(&self) -> Api<ClusterFault> {
@@ -161,14 +141,12 @@ impl Stage {
 
     /// Waits until these namespaces have a Fault of this name, and no others.
     pub(crate) async fn until_namespaces_with(&self, name: &str, wanted: &[&str]) {
-        let look = async {
-            while self.namespaces_with(name).await != wanted {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
+        let what = format!("{name} to be in {wanted:?}");
+        let look = async || {
+            let found = self.namespaces_with(name).await;
+            if found == wanted { Ok(()) } else { Err(found) }
         };
-        if timeout(PATIENCE, look).await.is_err() {
-            panic!("{name} is in {:?}, not in {wanted:?}", self.namespaces_with(name).await);
-        }
+        eventually(&what, look).await;
     }
 
     /// Waits until a Fault is as wanted, and returns it.
@@ -179,11 +157,8 @@ impl Stage {
         wanted: impl Fn(&Fault) -> bool + Send + Sync,
     ) -> Fault {
         let is_so = |fault: Option<&Fault>| fault.is_some_and(&wanted);
-        let waited = timeout(PATIENCE, await_condition(self.faults(namespace), name, is_so)).await;
-        let Ok(found) = waited else {
-            panic!("Fault {namespace}/{name} is {:?}", self.fault(namespace, name).await);
-        };
-        found.expect("it can be watched").expect("it is there")
+        let found = eventually_of(&self.faults(namespace), name, "to be as wanted", is_so).await;
+        found.expect("it is there")
     }
 
     /// Waits until the status of the ClusterFault `all` is as wanted, and returns it.
@@ -195,11 +170,8 @@ impl Stage {
         let is_so = |object: Option<&ClusterFault>| {
             object.and_then(|object| object.status.as_ref()).is_some_and(&wanted)
         };
-        let waited = timeout(PATIENCE, await_condition(self.cluster_faults(), "all", is_so)).await;
-        let Ok(found) = waited else {
-            panic!("waited for {what}; it is {:?}", self.cluster_faults().get_opt("all").await);
-        };
-        found.expect("it can be watched").and_then(|object| object.status).expect("it has a status")
+        let found = eventually_of(&self.cluster_faults(), "all", what, is_so).await;
+        found.and_then(|object| object.status).expect("it has a status")
     }
 }
 

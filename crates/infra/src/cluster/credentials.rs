@@ -24,9 +24,10 @@ use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::InMemoryCluster;
 use nephele_api::labels;
 use nephele_api::names::is_dns_subdomain;
+use nephele_kit::Credentials;
 use nephele_model::{ClusterId, Endpoint};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 use thiserror::Error;
 use tracing::{debug, warn};
 
@@ -231,22 +232,16 @@ impl Made<'_> {
             identity: format!("{}/kubernetes-admin", self.id),
         };
         let client = authority.issue(&client).map_err(Error::Issue)?;
-        let name = &self.id.name;
-        let user = format!("{name}-admin");
-        let context = format!("{user}@{name}");
-        let bytes = |text: String| serde_json::to_value(ByteString(text.into_bytes())).unwrap_or_default();
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": context,
-            "clusters": [{"name": name, "cluster": {
-                "server": format!("https://{}", self.endpoint),
-                "certificate-authority-data": bytes(authority.certificate_pem())}}],
-            "contexts": [{"name": context, "context": {"cluster": name, "user": user}}],
-            "users": [{"name": user, "user": {
-                "client-certificate-data": bytes(client.certificate_pem()),
-                "client-key-data": bytes(client.key_pem())}}],
-        });
+        let config = nephele_kit::kubeconfig(
+            &self.id.name,
+            &format!("{}-admin", self.id.name),
+            &format!("https://{}", self.endpoint),
+            &authority.certificate_pem(),
+            Credentials::Certificate { certificate: &client.certificate_pem(), key: &client.key_pem() },
+        );
         // JSON is YAML.
-        Ok(self.secret("kubeconfig", [("value", config.to_string())]))
+        let text = serde_json::to_string(&config).expect("a kubeconfig is always JSON");
+        Ok(self.secret("kubeconfig", [("value", text)]))
     }
 
     fn secret<const N: usize>(&self, purpose: &str, data: [(&str, String); N]) -> Secret {
@@ -278,6 +273,8 @@ impl Made<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// The Secrets of a cluster's authority and of its kubeconfig.

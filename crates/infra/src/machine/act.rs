@@ -211,7 +211,7 @@ fn recorded(
     let ended = ended(object, observed);
     // Until the machine has booted completely, the conditions show which parts are up.
     let noted = known.as_ref().is_some_and(|known| *known == origin || !booted);
-    if named && noted && ended.is_none() && !object.keeps_annotations() {
+    if named && noted && ended.is_none() {
         return None;
     }
     let mut wanted = object.clone();
@@ -385,13 +385,11 @@ async fn terminate(
     now: Timestamp,
 ) -> Result<(Option<InMemoryMachine>, Result<Deletion, MachineError>), Error> {
     let (id, mut written) = (spec.id.clone(), None);
-    if !noted || object.keeps_annotations() {
+    if !noted {
         let mut wanted = object.clone();
         wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });
         let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
         written = patched.map_err(Error::Patch)?;
-    }
-    if !noted {
         info!(machine = %id, "An instance was terminated");
     }
     if object.has_ended() {

@@ -1,14 +1,10 @@
 //! An extension over real TLS with hooks for machines, whose answers the test sets.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    time::Duration,
-};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    runtime::wait::await_condition,
 };
 use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
 use nephele_api::conditions;
@@ -21,7 +17,7 @@ use nephele_runtime_sdk::{
     server::{Extension as Served, HandlerOptions, Mount, Tls, serve},
     wire::{Bytes, Object},
 };
-use nephele_testkit::ManagementApi;
+use nephele_testkit::{ManagementApi, PATIENCE, eventually_of};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
@@ -167,12 +163,9 @@ impl Extension {
             let status = object.and_then(|object| object.status.as_ref());
             status.is_some_and(|status| conditions::is_true(&status.conditions, "Discovered"))
         };
-        let found = tokio::time::timeout(PATIENCE, await_condition(configs(api), name, discovered)).await;
-        found.expect("it is discovered in time").expect("it can be watched");
+        eventually_of(&configs(api), name, "to be discovered", discovered).await;
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn configs(api: &ManagementApi) -> Api<CloudExtensionConfig> {
     Api::all(api.client())

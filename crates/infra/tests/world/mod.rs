@@ -14,24 +14,20 @@ use nephele_api::{
 use nephele_cloud::{Cloud, CloudConfig};
 use nephele_cloud_hooks::WarmUpSettings;
 use nephele_infra::{MachineHooks, NoHooks, Settings};
-use nephele_kit::{Events, Metrics, Readiness, Reporter, Services, WatchFilter};
+use nephele_kit::WatchFilter;
 use nephele_model::{ClusterId, MachineId};
 use nephele_runtime_sdk::client::WarmUp;
 use nephele_testkit::{
-    ManagementApi,
+    Backstage, ManagementApi, Stage, eventually,
     objects::{self, NAMESPACE, Purpose},
 };
-use prometheus::Registry;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 pub(crate) struct World {
     pub(crate) api: ManagementApi,
     pub(crate) cloud: Cloud,
     setup: Setup,
-    shutdown: CancellationToken,
-    controllers: JoinHandle<()>,
+    running: Stage,
 }
 
 /// How the manager of a world is set up.
@@ -84,7 +80,6 @@ impl World {
     }
 
     pub(crate) fn over(api: ManagementApi, setup: Setup) -> Self {
-        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let Setup {
             first_port,
             watch_filter,
@@ -95,6 +90,8 @@ impl World {
             state_directory,
             refused,
         } = setup.clone();
+        let Backstage { client, registry, services, shutdown } =
+            Backstage::of(api.refusing(refused), api.clock());
         let config = CloudConfig {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -111,13 +108,6 @@ impl World {
         };
         let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");
         tokio::spawn(drive);
-        let metrics = Metrics::register(&registry).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, publish) =
-            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
-        tokio::spawn(publish);
-        let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
         let concurrency = NonZeroU16::new(10).expect("ten");
         let settings = Settings {
             watch_namespace: None,
@@ -126,7 +116,6 @@ impl World {
             cluster_concurrency: concurrency,
             machine_concurrency: concurrency,
         };
-        let client = api.refusing(refused);
         let hooks: Arc<dyn MachineHooks> = if extensions {
             let metrics = nephele_runtime_sdk::client::Metrics::register(&registry).expect("a new registry");
             let filter = WatchFilter::new(settings.watch_filter.as_deref());
@@ -144,15 +133,12 @@ impl World {
             Arc::new(NoHooks)
         };
         let run = nephele_infra::run(client, cloud.clone(), hooks, services, settings, shutdown.clone());
-        let controllers =
-            tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
-        Self { api, cloud, setup, shutdown, controllers }
+        Self { api, cloud, setup, running: Stage::of(shutdown, run) }
     }
 
     /// Stops the controllers and the cloud; both lose their memory.
     pub(crate) async fn stop(self) -> ManagementApi {
-        self.shutdown.cancel();
-        self.controllers.await.expect("no panic");
+        self.running.stop().await;
         self.cloud.shutdown().await;
         self.api
     }
@@ -368,14 +354,7 @@ impl World {
     /// Waits until something holds for the cloud. It polls, because the cloud does not report that a cluster was
     /// created.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Cloud) -> bool) {
-        let wait = async {
-            while !holds(&self.cloud) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), wait)
-            .await
-            .unwrap_or_else(|_| panic!("waited for: {what}"));
+        eventually(what, async || if holds(&self.cloud) { Ok(()) } else { Err(()) }).await;
     }
 }
 

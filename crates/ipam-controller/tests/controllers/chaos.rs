@@ -16,14 +16,12 @@ use nephele_api::ipam::PoolKind;
 use nephele_api::ipam::v1alpha2::InClusterIPPool;
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_ipam_controller::Settings;
-use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{ManagementApi, Stage};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::draws::Draws;
 use crate::world::{claim, controllers, is_ready, settings, spec};
@@ -121,8 +119,7 @@ impl Connection {
 /// A manager that can be killed.
 struct Process {
     connection: Arc<Connection>,
-    shutdown: CancellationToken,
-    task: JoinHandle<()>,
+    running: Stage,
 }
 
 impl Process {
@@ -132,25 +129,18 @@ impl Process {
             frozen_until: Mutex::new(Instant::now()),
             trouble,
         });
-        let shutdown = CancellationToken::new();
-        let (_, task) = controllers(connection.client(api), api.clock(), settings, shutdown.clone());
-        Self { connection, shutdown, task }
+        let (_, running) = controllers(connection.client(api), api.clock(), settings);
+        Self { connection, running }
     }
 
     /// Kills the manager. Its requests may still arrive.
     async fn kill(self) {
-        self.task.abort();
-        let _ = self.task.await;
-        self.shutdown.cancel();
+        self.running.kill().await;
     }
 
     /// Stops the manager, and waits no longer than the manager does.
-    async fn stop(mut self) {
-        self.shutdown.cancel();
-        match timeout(DRAIN_MAX, &mut self.task).await {
-            Ok(ended) => ended.expect("no panic"),
-            Err(_) => self.kill().await,
-        }
+    async fn stop(self) {
+        self.running.stop_within(DRAIN_MAX).await;
     }
 }
 

@@ -1,7 +1,5 @@
 //! Pools: the cases of the in-cluster IPAM provider's own test suite, and the status, Events and metrics of a pool.
 
-use std::time::Duration;
-
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
@@ -11,10 +9,10 @@ use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_api::ipam::{PoolKind, finalizers};
 use nephele_ipam_controller::{OverlapPolicy, Settings};
 use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{eventually, eventually_of};
 use serde_json::json;
-use tokio::time::{sleep, timeout};
 
-use crate::world::{PATIENCE, World, counted, counts, reservation, settings, spec};
+use crate::world::{World, counted, counts, reservation, settings, spec};
 
 const IP: PoolKind = PoolKind::InClusterIPPool;
 const GLOBAL: PoolKind = PoolKind::GlobalInClusterIPPool;
@@ -63,7 +61,7 @@ async fn a_pool_counts_what_it_has_and_what_of_it_is_used() {
         let is = |pool: Option<&GlobalInClusterIPPool>| {
             pool.is_some_and(|pool| counted(pool.status.as_ref()) == Some(counts))
         };
-        world.eventually_so(api, name, is).await;
+        eventually_of(&api, name, "to count so", is).await;
     }
     world.stop().await;
 }
@@ -136,18 +134,11 @@ async fn an_exhausted_pool_says_how_many_wait() {
     // Counts of claims that wait may have changed in between, as they came. Events are published in the background.
     let exhausted = ["Warning", "PoolExhausted", "No address is free, and 2 claims wait"].map(str::to_owned);
     let served = ["Normal", "Ready", "The pool serves claims"].map(str::to_owned);
-    let told = async {
-        loop {
-            let story = world.api.story("InClusterIPPool", "pool").await;
-            if story.contains(&exhausted) && story.last() == Some(&served) {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
+    let told = async || {
+        let story = world.api.story("InClusterIPPool", "pool").await;
+        if story.contains(&exhausted) && story.last() == Some(&served) { Ok(()) } else { Err(story) }
     };
-    if timeout(PATIENCE, told).await.is_err() {
-        panic!("the events of the pool are {:?}", world.api.story("InClusterIPPool", "pool").await);
-    }
+    eventually("the Events of the pool", told).await;
     world.stop().await;
 }
 
@@ -302,12 +293,11 @@ async fn metrics_tell_of_each_pool_while_it_is_there() {
         format!("nephele_ipam_pool_claims_waiting{of_pool}"),
     ];
     // The claim that has the address is counted after its status was written.
-    let counted = async {
-        while metrics() != expected {
-            sleep(Duration::from_millis(10)).await;
-        }
+    let counted = async || {
+        let counted = metrics();
+        if counted == expected { Ok(()) } else { Err(counted) }
     };
-    assert!(timeout(PATIENCE, counted).await.is_ok(), "{:?}", metrics());
+    eventually("the metrics", counted).await;
     for name in ["a", "b"] {
         world.delete::<IPAddressClaim>(NAMESPACE, name).await;
         world.gone::<IPAddressClaim>(NAMESPACE, name).await;

@@ -85,7 +85,7 @@ async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
     world.gone::<IPAddressClaim>(OTHER, "test").await;
     assert!(api.get_opt("pool").await.expect("an answer").is_some());
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
-    world.eventually_so::<GlobalInClusterPrefixPool>(api, "pool", |pool| pool.is_none()).await;
+    nephele_testkit::eventually_of(&api, "pool", "to be gone", |pool| pool.is_none()).await;
     world.stop().await;
 }
 

@@ -1,12 +1,10 @@
 //! A management API with the controllers, and helpers that create objects and wait for states.
 
 use std::num::NonZeroU16;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::runtime::wait::await_condition;
 use kube::{Client, Resource, ResourceExt as _};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, ClusterSpec, ObjectReference};
@@ -17,19 +15,13 @@ use nephele_api::ipam::v1alpha2::{
 use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
 use nephele_api::ipam::{GROUP, PoolKind};
 use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
-use nephele_kit::{Events, Readiness, Reporter, Services};
+use nephele_kit::Clock;
 use nephele_testkit::objects::NAMESPACE;
-use nephele_testkit::{Clock, ManagementApi};
+use nephele_testkit::{Backstage, ManagementApi, Stage, eventually_of};
 use prometheus::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-
-/// Generous, because tests share the machine; no test waits that long if all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A second namespace, besides the default one.
 pub(crate) const OTHER: &str = "other";
@@ -37,8 +29,7 @@ pub(crate) const OTHER: &str = "other";
 pub(crate) struct World {
     pub(crate) api: ManagementApi,
     pub(crate) registry: Registry,
-    shutdown: CancellationToken,
-    controllers: JoinHandle<()>,
+    running: Stage,
 }
 
 pub(crate) fn settings() -> Settings {
@@ -52,24 +43,12 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Starts the controllers of one process with any client. The token stops them.
-pub(crate) fn controllers(
-    client: Client,
-    clock: Clock,
-    settings: Settings,
-    shutdown: CancellationToken,
-) -> (Registry, JoinHandle<()>) {
-    let registry = Registry::new();
-    let kit = nephele_kit::Metrics::register(&registry).expect("a new registry");
+/// Starts the controllers of one process with any client.
+pub(crate) fn controllers(client: Client, clock: Clock, settings: Settings) -> (Registry, Stage) {
+    let Backstage { client, registry, services, shutdown } = Backstage::of(client, clock);
     let metrics = Metrics::register(&registry).expect("a new registry");
-    let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-    let (events, publish) =
-        Events::new(client.clone(), reporter, clock.clone(), kit.clone(), shutdown.clone());
-    tokio::spawn(publish);
-    let readiness = Readiness::default();
-    let services = Services { metrics: kit, events, clock, readiness, resync: None };
-    let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown);
-    (registry, tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") }))
+    let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown.clone());
+    (registry, Stage::of(shutdown, run))
 }
 
 impl World {
@@ -94,15 +73,13 @@ impl World {
 
     /// Starts controllers that reach the management API through this client.
     pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
-        let shutdown = CancellationToken::new();
-        let (registry, controllers) = controllers(client, api.clock(), settings, shutdown.clone());
-        Self { api, registry, shutdown, controllers }
+        let (registry, running) = controllers(client, api.clock(), settings);
+        Self { api, registry, running }
     }
 
     /// Stops the controllers, which lose all state in memory.
     pub(crate) async fn stop(self) -> ManagementApi {
-        self.shutdown.cancel();
-        timeout(PATIENCE, self.controllers).await.expect("an end in bounded time").expect("no panic");
+        self.running.stop().await;
         self.api
     }
 
@@ -222,48 +199,9 @@ impl World {
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        let api = self.api_in::<K>(namespace);
-        let condition = |object: Option<&K>| object.is_some_and(&wanted);
-        match Self::watched(&api, name, condition).await {
-            Some(found) => found.expect("the condition does not hold for what is absent"),
-            None => {
-                let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
-                panic!("waited for {namespace}/{name} {what}; it is {}", last.expect("JSON"))
-            }
-        }
-    }
-
-    /// Waits until `wanted` is true; none if that takes too long. A watch whose version expires starts again.
-    async fn watched<K>(
-        api: &Api<K>,
-        name: &str,
-        wanted: impl Fn(Option<&K>) -> bool + Send + Sync,
-    ) -> Option<Option<K>>
-    where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
-    {
-        let watching = async {
-            loop {
-                if let Ok(found) = await_condition(api.clone(), name, &wanted).await {
-                    return found;
-                }
-            }
-        };
-        timeout(PATIENCE, watching).await.ok()
-    }
-
-    /// Waits until an object of any scope, or its absence, satisfies `wanted`.
-    pub(crate) async fn eventually_so<K>(
-        &self,
-        api: Api<K>,
-        name: &str,
-        wanted: impl Fn(Option<&K>) -> bool + Send + Sync,
-    ) where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
-    {
-        if Self::watched(&api, name, &wanted).await.is_none() {
-            panic!("waited for {name}; it is {:?}", api.get_opt(name).await)
-        }
+        let is_so = |object: Option<&K>| object.is_some_and(&wanted);
+        let found = eventually_of(&self.api_in(namespace), name, what, is_so).await;
+        found.expect("an absent object is not as wanted")
     }
 
     pub(crate) async fn gone<K>(&self, namespace: &str, name: &str)
@@ -271,12 +209,7 @@ impl World {
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        let api = self.api_in::<K>(namespace);
-        let condition = |object: Option<&K>| object.is_none();
-        if Self::watched(&api, name, condition).await.is_none() {
-            let last = serde_json::to_string_pretty(&api.get_opt(name).await.expect("an answer"));
-            panic!("waited for {namespace}/{name} to be gone; it is {}", last.expect("JSON"))
-        }
+        eventually_of(&self.api_in::<K>(namespace), name, "to be gone", |object| object.is_none()).await;
     }
 
     /// Waits until the pool has these counts: total, used, free, out of range.

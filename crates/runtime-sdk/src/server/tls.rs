@@ -2,13 +2,12 @@
 
 use std::{
     error::Error,
-    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use parking_lot::RwLock;
+use nephele_watched_files::{INTERVAL, ReadError, WatchedFiles};
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::aws_lc_rs,
@@ -19,15 +18,11 @@ use rustls_pki_types::{
     pem::{self, PemObject as _},
 };
 use thiserror::Error;
-use tokio::{task::spawn_blocking, time::sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::metrics::Metrics;
-
-/// How often the files are read. A kubelet takes up to a minute to update a changed Secret in a pod.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The TLS files, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +56,8 @@ impl TlsFiles {
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file could not be read.
-    #[error("failed to read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The PEM content is not as expected.
     #[error("failed to read {what} as PEM")]
     Pem {
@@ -92,20 +81,13 @@ pub enum TlsError {
     Certificate(#[source] rustls::Error),
 }
 
-/// The content of the files.
-#[derive(Clone, PartialEq, Eq)]
-struct Material {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-    client_authorities: Option<Vec<u8>>,
-}
-
 /// The TLS settings of connections. Cheap to clone; all clones change together.
 #[derive(Clone)]
 pub struct Tls {
-    files: Option<Arc<TlsFiles>>,
-    /// The current settings, and the files' content. [`Tls::reload`] and [`Tls::replace`] write it.
-    current: Arc<RwLock<(Material, Arc<ServerConfig>)>>,
+    /// How often to look at the files, if the settings are from files.
+    interval: Option<Duration>,
+    /// The current settings, of the certificate, its key and the client authorities if there are any.
+    settings: Arc<WatchedFiles<Arc<ServerConfig>, TlsError>>,
 }
 
 impl Tls {
@@ -119,8 +101,9 @@ impl Tls {
         key: impl Into<Vec<u8>>,
         client_authorities: Option<Vec<u8>>,
     ) -> Result<Self, TlsError> {
-        let material = Material { certificate: certificate.into(), key: key.into(), client_authorities };
-        Self::new(None, material)
+        let tls = Self::of(None, Vec::new());
+        tls.replace(certificate, key, client_authorities)?;
+        Ok(tls)
     }
 
     /// Settings from files. While the extension is served, changed files are reloaded.
@@ -128,14 +111,15 @@ impl Tls {
     /// # Errors
     /// When the files or their content cannot be used.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let files = Arc::new(files);
-        let material = read(Arc::clone(&files)).await?;
-        Self::new(Some(files), material)
+        let TlsFiles { certificate, key, client_authorities, interval } = files;
+        let paths = [certificate, key].into_iter().chain(client_authorities).collect();
+        let tls = Self::of(Some(interval), paths);
+        tls.settings.look_in_task().await?;
+        Ok(tls)
     }
 
-    fn new(files: Option<Arc<TlsFiles>>, material: Material) -> Result<Self, TlsError> {
-        let config = config(&material)?;
-        Ok(Self { files, current: Arc::new(RwLock::new((material, config))) })
+    fn of(interval: Option<Duration>, paths: Vec<PathBuf>) -> Self {
+        Self { interval, settings: Arc::new(WatchedFiles::new(paths, config)) }
     }
 
     /// Reads the files again and serves their content. Returns whether the content has changed. If it is invalid, the
@@ -144,14 +128,10 @@ impl Tls {
     /// # Errors
     /// When the content cannot be served.
     pub async fn reload(&self) -> Result<bool, TlsError> {
-        let Some(files) = &self.files else { return Ok(false) };
-        let material = read(Arc::clone(files)).await?;
-        if self.current.read().0 == material {
+        if self.interval.is_none() {
             return Ok(false);
         }
-        let config = config(&material)?;
-        *self.current.write() = (material, config);
-        Ok(true)
+        Ok(self.settings.look_in_task().await?.is_some())
     }
 
     /// Serves another certificate to new connections, for callers whose certificate is not in files. If it is invalid,
@@ -165,57 +145,43 @@ impl Tls {
         key: impl Into<Vec<u8>>,
         client_authorities: Option<Vec<u8>>,
     ) -> Result<(), TlsError> {
-        let material = Material { certificate: certificate.into(), key: key.into(), client_authorities };
-        let config = config(&material)?;
-        *self.current.write() = (material, config);
+        let contents = [certificate.into(), key.into()].into_iter().chain(client_authorities).collect();
+        self.settings.replace(contents)?;
         Ok(())
     }
 
     /// Reloads changed files until `shutdown`.
     pub(super) async fn follow(self, metrics: Metrics, shutdown: CancellationToken) {
-        let Some(interval) = self.files.as_ref().map(|files| files.interval) else { return };
-        while shutdown.run_until_cancelled(sleep(interval)).await.is_some() {
-            match self.reload().await {
-                Ok(false) => {}
-                Ok(true) => {
-                    metrics.reloaded(true);
-                    info!("Serving a changed certificate");
-                }
-                Err(error) => {
-                    metrics.reloaded(false);
-                    warn!(error = &error as &(dyn Error + 'static), "Failed to load a changed certificate");
-                }
+        let Some(interval) = self.interval else { return };
+        let following = self.settings.follow(interval, |reloaded| match reloaded {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                metrics.reloaded(true);
+                info!("Serving a changed certificate");
             }
-        }
+            Err(error) => {
+                metrics.reloaded(false);
+                warn!(error = &error as &(dyn Error + 'static), "Failed to load a changed certificate");
+            }
+        });
+        shutdown.run_until_cancelled(following).await;
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.current.read().1))
+        TlsAcceptor::from(self.settings.current().expect("each constructor makes the first settings"))
     }
 }
 
-async fn read(files: Arc<TlsFiles>) -> Result<Material, TlsError> {
-    let read =
-        |path: &Path| fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
-    let all = move || {
-        Ok(Material {
-            certificate: read(&files.certificate)?,
-            key: read(&files.key)?,
-            client_authorities: files.client_authorities.as_deref().map(read).transpose()?,
-        })
-    };
-    spawn_blocking(all).await.expect("reading files does not panic")
-}
-
-fn config(material: &Material) -> Result<Arc<ServerConfig>, TlsError> {
+/// The settings of the certificate, its key and perhaps the client authorities, in this order.
+fn config(contents: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let chain = certificates(&material.certificate, "the certificate")?;
-    let key = PrivateKeyDer::from_pem_slice(&material.key)
+    let chain = certificates(&contents[0], "the certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(&contents[1])
         .map_err(|source| TlsError::Pem { what: "the key", source })?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Certificate)?;
-    let builder = match &material.client_authorities {
+    let builder = match contents.get(2) {
         None => builder.with_no_client_auth(),
         Some(authorities) => {
             let mut roots = RootCertStore::empty();

@@ -39,7 +39,7 @@ impl Template<'_> {
         let before = serde_json::to_value(&typed)?;
         change(&mut typed)?;
         let after = serde_json::to_value(&typed)?;
-        patch::merge(&mut self.object, &patch::merge_patch(&before, &after));
+        json_patch::merge(&mut self.object, &patch::merge_patch(&before, &after));
         Ok(())
     }
 }

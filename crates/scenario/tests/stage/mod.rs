@@ -7,20 +7,14 @@ use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, ScenarioStatus, SimulatedCloud};
-use nephele_kit::{Events, Metrics, Readiness, Reporter, Services};
 use nephele_scenario::Settings;
-use nephele_testkit::ManagementApi;
 use nephele_testkit::objects::{self, NAMESPACE};
-use prometheus::Registry;
+use nephele_testkit::{Backstage, ManagementApi, eventually};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Stage {
     pub(crate) api: ManagementApi,
-    shutdown: CancellationToken,
-    controller: JoinHandle<()>,
-    cloud: JoinHandle<()>,
+    running: nephele_testkit::Stage,
 }
 
 pub(crate) fn scenario(name: &str, steps: &Value) -> Scenario {
@@ -56,14 +50,7 @@ impl Stage {
     }
 
     pub(crate) fn over(api: ManagementApi, client: Client) -> Self {
-        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
-        let metrics = Metrics::register(&registry).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, publish) =
-            Events::new(api.client(), reporter, api.clock(), metrics.clone(), shutdown.clone());
-        tokio::spawn(publish);
-        let readiness = Readiness::default();
-        let services = Services { metrics, events, clock: api.clock(), readiness, resync: None };
+        let Backstage { client, registry: _, services, shutdown } = Backstage::of(client, api.clock());
         let settings = Settings {
             watch_namespace: None,
             watch_filter: None,
@@ -71,16 +58,12 @@ impl Stage {
             has_stand_in: true,
         };
         let run = nephele_scenario::run(client.clone(), client, services, settings, shutdown.clone());
-        let controller =
-            tokio::spawn(async move { run.await.expect("the controller runs until it shall stop") });
-        let cloud = tokio::spawn(play_cloud(api.clone()));
-        Self { api, shutdown, controller, cloud }
+        let running = nephele_testkit::Stage::of(shutdown, run).with(play_cloud(api.clone()));
+        Self { api, running }
     }
 
     pub(crate) async fn stop(self) -> ManagementApi {
-        self.shutdown.cancel();
-        self.controller.await.expect("no panic");
-        self.cloud.abort();
+        self.running.stop().await;
         self.api
     }
 
@@ -92,8 +75,7 @@ impl Stage {
 
     /// As [`Stage::restart`], but nothing that has begun is finished.
     pub(crate) async fn kill_and_restart(self) -> Self {
-        self.controller.abort();
-        self.cloud.abort();
+        self.running.kill().await;
         let client = self.api.client();
         Self::over(self.api, client)
     }
@@ -144,16 +126,12 @@ impl Stage {
 
     /// Waits until Events of these types and reasons were published about the scenario.
     pub(crate) async fn eventually_told(&self, wanted: &[[String; 2]]) {
-        let mut told = Vec::new();
-        for _ in 0..400 {
-            told = self.api.story("Scenario", "s").await;
-            if told.iter().map(|[severity, reason, _]| [severity.clone(), reason.clone()]).eq(wanted.to_vec())
-            {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("told {told:?}");
+        let look = async || {
+            let told = self.api.story("Scenario", "s").await;
+            let kinds = told.iter().map(|[severity, reason, _]| [severity.clone(), reason.clone()]);
+            if kinds.eq(wanted.iter().cloned()) { Ok(()) } else { Err(told) }
+        };
+        eventually("the Events of the scenario", look).await;
     }
 }
 

@@ -1,21 +1,18 @@
 //! Certificates in a folder, where another program renews them.
 
-use std::{error::Error, fs, io, path::PathBuf, time::Duration};
+use std::{error::Error, path::PathBuf, sync::Arc};
 
+use nephele_watched_files::{INTERVAL, ReadError, WatchedFiles};
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer,
     pem::{self, PemObject as _},
 };
 use thiserror::Error;
-use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::ServedCertificate;
 use crate::metrics::Metrics;
-
-/// How often the files are read. A kubelet takes up to a minute to update a changed Secret in a pod.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +37,8 @@ impl Folder {
 #[derive(Debug, Error)]
 pub enum FolderError {
     /// A file could not be read.
-    #[error("failed to read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A file does not have the expected PEM content.
     #[error("failed to read {path} as PEM")]
     Pem {
@@ -70,40 +61,34 @@ pub async fn follow_folder(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) {
-    loop {
-        let loaded = load(&folder, &certificate).await;
+    let path = folder.path.clone();
+    let files = Arc::new(watched(folder, certificate));
+    let report = |loaded: Result<Option<bool>, FolderError>| {
         metrics.read_certificate(loaded.is_ok());
         match loaded {
-            Ok(true) => info!(path = %folder.path.display(), "Serving a changed certificate"),
-            Ok(false) => {}
+            Ok(Some(true)) => info!(path = %path.display(), "Serving a changed certificate"),
+            Ok(Some(false) | None) => {}
             Err(error) => {
                 warn!(error = &error as &(dyn Error + 'static), "Failed to load the webhooks' certificate");
             }
         }
-        if shutdown.run_until_cancelled(sleep(INTERVAL)).await.is_none() {
-            return;
-        }
-    }
-}
-
-/// Reads the files and serves them. Returns whether they have changed.
-///
-/// # Errors
-/// When they cannot be served.
-pub async fn load(folder: &Folder, certificate: &ServedCertificate) -> Result<bool, FolderError> {
-    let (path, bytes) = read(folder.path.join(&folder.certificate)).await?;
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
-        .collect::<Result<_, _>>()
-        .map_err(|source| FolderError::Pem { path, source })?;
-    let (path, bytes) = read(folder.path.join(&folder.key)).await?;
-    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| FolderError::Pem { path, source })?;
-    certificate.set(chain, key).map_err(FolderError::Serve)
-}
-
-async fn read(path: PathBuf) -> Result<(PathBuf, Vec<u8>), FolderError> {
-    let read = move || match fs::read(&path) {
-        Ok(bytes) => Ok((path, bytes)),
-        Err(source) => Err(FolderError::Read { path, source }),
     };
-    spawn_blocking(read).await.expect("reading a file does not panic")
+    report(files.look_in_task().await);
+    shutdown.run_until_cancelled(files.follow(INTERVAL, report)).await;
+}
+
+/// The files of a folder, whose content is served when it has changed. The value is whether the certificate is another
+/// one.
+pub fn watched(folder: Folder, certificate: ServedCertificate) -> WatchedFiles<bool, FolderError> {
+    let paths = [&folder.certificate, &folder.key].map(|name| folder.path.join(name));
+    WatchedFiles::new(paths.clone(), move |contents| {
+        let failed = |index: usize| {
+            let path = paths[index].clone();
+            move |source| FolderError::Pem { path, source }
+        };
+        let chain =
+            CertificateDer::pem_slice_iter(&contents[0]).collect::<Result<_, _>>().map_err(failed(0))?;
+        let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(failed(1))?;
+        certificate.set(chain, key).map_err(FolderError::Serve)
+    })
 }

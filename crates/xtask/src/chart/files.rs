@@ -1,5 +1,5 @@
-//! The generated parts of the chart: definitions from the types; roles, webhooks and cluster templates from `config/`;
-//! the table of values and the descriptions in the schema from `values.yaml`.
+//! The generated parts of the chart: roles, webhooks and cluster templates from `config/`; the table of values and the
+//! descriptions in the schema from `values.yaml`. The definitions are links to those of `config/`, which Helm follows.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,8 @@ use crate::paths;
 /// The folders with the manager's permissions and webhooks, for every way to install it.
 const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "config/webhook-infrastructure"];
 /// Folders of the chart that contain only generated files.
-pub(crate) const FOLDERS: [&str; 4] = [
-    "charts/nephele/files/definitions",
-    "charts/nephele/files/roles",
-    "charts/nephele/files/webhooks",
-    "charts/nephele/files/templates",
-];
+pub(crate) const FOLDERS: [&str; 3] =
+    ["charts/nephele/files/roles", "charts/nephele/files/webhooks", "charts/nephele/files/templates"];
 /// Roles that all providers in the process share. The roles of the first provider are used, and those of the others
 /// have to be equal.
 pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
@@ -31,15 +27,9 @@ const PROVIDERS: [(&str, &str); 2] =
     [("infrastructure-in-memory", "infrastructure"), ("ipam-in-cluster", "ipam")];
 
 /// Paths within the repository and their content. `header` opens each file, but not templates, which users read.
-pub(crate) fn generated(
-    definitions: impl IntoIterator<Item = (String, String)>,
-    header: &str,
-) -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let [definition_folder, role_folder, webhook_folder, template_folder] = FOLDERS.map(Path::new);
+pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let [role_folder, webhook_folder, template_folder] = FOLDERS.map(Path::new);
     let mut files = BTreeMap::new();
-    for (name, text) in definitions {
-        files.insert(definition_folder.join(name), text);
-    }
     for object in sources()? {
         let kind = text(&object, "/kind")?;
         let folder = match kind {
@@ -148,9 +138,21 @@ mod tests {
         assert_eq!(rules.len(), SHARED.len());
     }
 
+    /// Helm reads through the links of a checkout, and packs the files instead of the links.
+    #[test]
+    fn definitions_of_the_chart_are_those_of_config() {
+        let root = paths::repository();
+        let links = root.join(FOLDER).join("files/definitions");
+        let target = |path: PathBuf| fs::canonicalize(path).expect("it exists");
+        let names = crate::files::names(&links).expect("readable");
+        let found: Vec<_> = names.iter().map(|name| (name.as_str(), target(links.join(name)))).collect();
+        let wanted = [("infrastructure", "config/crd/bases"), ("ipam", "config/crd/ipam/bases")];
+        assert_eq!(found, wanted.map(|(name, folder)| (name, target(root.join(folder)))));
+    }
+
     #[test]
     fn every_permission_of_config_is_in_the_chart() {
-        let files = generated([], "").expect("generated");
+        let files = generated("").expect("generated");
         for object in sources().expect("readable") {
             let kind = text(&object, "/kind").expect("a kind");
             if kind.ends_with("Role") && owner_label(&object).expect("labelled") == PROVIDERS[0].0 {

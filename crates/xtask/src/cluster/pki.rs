@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use anyhow::Context;
-use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
+use nephele_kit::Credentials;
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 
 use super::{Layout, Network, site::Site, write};
@@ -41,13 +41,8 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
         let leaf = authority.issue(&request)?;
         write(&folder.join(format!("{name}.crt")), leaf.certificate_pem())?;
         write_secret(&folder.join(format!("{name}.key")), &leaf.key_pem())?;
-        let encode = |text: &str| BASE64_STANDARD.encode(text);
-        let user = format!(
-            "{{client-certificate-data: {}, client-key-data: {}}}",
-            encode(&leaf.certificate_pem()),
-            encode(&leaf.key_pem())
-        );
-        let kubeconfig = kubeconfig(site, &authority.certificate_pem(), &user);
+        let proof = Credentials::Certificate { certificate: &leaf.certificate_pem(), key: &leaf.key_pem() };
+        let kubeconfig = kubeconfig(site, &authority, proof)?;
         write_secret(&layout.at(&format!("{name}.kubeconfig")), &kubeconfig)?;
     }
     // This key only signs service account tokens.
@@ -96,7 +91,7 @@ fn validity() -> (Timestamp, Timestamp) {
 /// Writes a kubeconfig of a service account, with a token.
 pub(super) fn service_account(layout: &Layout, site: &Site, file: &Path, token: &str) -> anyhow::Result<()> {
     let authority = authority(&layout.pki(), "ca")?;
-    write_secret(file, &kubeconfig(site, &authority.certificate_pem(), &format!("{{token: {token:?}}}")))
+    write_secret(file, &kubeconfig(site, &authority, Credentials::Token(token))?)
 }
 
 pub(super) fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -105,23 +100,8 @@ pub(super) fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("failed to protect {}", path.display()))
 }
 
-fn kubeconfig(site: &Site, authority: &str, user: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Config
-current-context: nephele
-contexts: [{{name: nephele, context: {{cluster: nephele, user: nephele}}}}]
-clusters:
-  - name: nephele
-    cluster:
-      server: https://{}:{}
-      certificate-authority-data: {}
-users:
-  - name: nephele
-    user: {user}
-",
-        site.local,
-        site.port,
-        BASE64_STANDARD.encode(authority),
-    )
+fn kubeconfig(site: &Site, authority: &Authority, proof: Credentials<'_>) -> anyhow::Result<String> {
+    let server = format!("https://{}:{}", site.local, site.port);
+    let config = nephele_kit::kubeconfig("nephele", "nephele", &server, &authority.certificate_pem(), proof);
+    Ok(serde_yaml_ng::to_string(&config)?)
 }

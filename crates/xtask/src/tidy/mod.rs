@@ -50,7 +50,7 @@ const PURE: [(&str, &[&str]); 22] = [
 ];
 
 /// Crates that use no other crate of the workspace.
-const LEAVES: [&str; 13] = [
+const LEAVES: [&str; 14] = [
     "nephele-budget",
     "nephele-components",
     "nephele-error-chain",
@@ -62,6 +62,7 @@ const LEAVES: [&str; 13] = [
     "nephele-poll-time",
     "nephele-portforward",
     "nephele-state",
+    "nephele-watched-files",
     "nephele-yaml",
     "nepheletest",
 ];

@@ -5,15 +5,12 @@
 //! of every object (cluster-api, `test/e2e/clusterclass_rollout.go`). So data that has to outlive the status is in the
 //! spec, beside `providerID`, in a field that only the provider writes.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::InMemoryMachine;
 use super::deletion::Deletion;
-use super::former;
 use super::origin::Origin;
 use super::termination::Termination;
 use super::update::Update;
@@ -56,13 +53,12 @@ impl InMemoryMachine {
     /// The record of the machine's instance; none before there was an instance.
     #[must_use]
     pub fn instance(&self) -> Option<InstanceRecord> {
-        self.recorded().map(Cow::into_owned)
+        self.recorded().cloned()
     }
 
-    fn recorded(&self) -> Option<Cow<'_, InstanceRecord>> {
+    fn recorded(&self) -> Option<&InstanceRecord> {
         let known = self.spec.instance.as_deref();
-        let known = known.filter(|known| Some(&known.machine) == self.metadata.name.as_ref());
-        known.map(Cow::Borrowed).or_else(|| former::instance(self).map(Cow::Owned))
+        known.filter(|known| Some(&known.machine) == self.metadata.name.as_ref())
     }
 
     /// The origin of the instance, if the object records it.
@@ -107,18 +103,31 @@ impl InMemoryMachine {
         self.recorded()?.deletion.clone()
     }
 
-    /// The mutable record of the machine's instance. Data in the annotations of earlier releases is moved into it.
+    /// The mutable record of the machine's instance. It begins empty where there is none, or only a copy of another machine's.
     pub fn instance_mut(&mut self) -> &mut InstanceRecord {
         let machine = self.metadata.name.clone().unwrap_or_default();
         let known =
             self.instance().unwrap_or_else(|| InstanceRecord { machine, ..InstanceRecord::default() });
-        former::forget_instance(&mut self.metadata);
         self.spec.instance.insert(Box::new(known))
     }
+}
 
-    /// Whether the object has annotations of earlier releases about its instance.
-    #[must_use]
-    pub fn keeps_annotations(&self) -> bool {
-        former::has_instance(&self.metadata)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_copied_from_another_machine_does_not_count() {
+        let mut object = InMemoryMachine::default();
+        object.metadata.name = Some("m".into());
+        assert_eq!(object.instance(), None);
+        let time = MicroTime("2026-01-02T03:04:05.678Z".parse().expect("a time"));
+        object.instance_mut().termination = Some(Termination { time });
+        let record = object.instance().expect("it is kept");
+        assert_eq!((record.machine.as_str(), &record.termination), ("m", &object.termination()));
+        object.metadata.name = Some("copy".into());
+        assert_eq!((object.instance(), object.termination()), (None, None));
+        let fresh = InstanceRecord { machine: "copy".into(), ..InstanceRecord::default() };
+        assert_eq!(*object.instance_mut(), fresh);
     }
 }

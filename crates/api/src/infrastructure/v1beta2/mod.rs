@@ -3,7 +3,6 @@
 mod cluster;
 mod cluster_template;
 pub mod deletion;
-mod former;
 pub mod instance;
 pub mod kubeadm;
 mod load_balancer;

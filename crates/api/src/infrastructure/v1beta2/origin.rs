@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kubeadm::Kubeadm;
 use super::update::Software;
-use super::{InMemoryCluster, MachineAddress, former};
+use super::{InMemoryCluster, MachineAddress};
 use crate::schema;
 
 /// How a cluster was created.
@@ -133,13 +133,30 @@ impl InMemoryCluster {
     pub fn first_created(&self) -> Option<jiff::Timestamp> {
         let origin =
             self.spec.origin.as_ref().filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
-        origin.map(|origin| origin.created.0).or_else(|| former::created(&self.metadata))
+        origin.map(|origin| origin.created.0)
     }
 
-    /// Records when the cluster was created for the first time. Removes the annotation of earlier releases.
+    /// Records when the cluster was created for the first time.
     pub fn set_first_created(&mut self, at: jiff::Timestamp) {
         let cluster = self.metadata.name.clone().unwrap_or_default();
         self.spec.origin = Some(ClusterOrigin { cluster, created: Time(at) });
-        former::forget_created(&mut self.metadata);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_remembers_when_it_was_created_first_and_a_copy_does_not() {
+        let mut cluster = InMemoryCluster::default();
+        cluster.metadata.name = Some("c".into());
+        assert_eq!(cluster.first_created(), None);
+        let created = "2026-01-02T03:04:05Z".parse().expect("a time");
+        cluster.set_first_created(created);
+        assert_eq!(cluster.first_created(), Some(created));
+        assert_eq!(cluster.spec.origin, Some(ClusterOrigin { cluster: "c".into(), created: Time(created) }));
+        cluster.metadata.name = Some("copy".into());
+        assert_eq!(cluster.first_created(), None);
     }
 }

@@ -1,7 +1,8 @@
 //! The caller's client certificate.
 
-use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use nephele_watched_files::{ReadError, WatchedFiles};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
 use thiserror::Error;
 
@@ -32,14 +33,8 @@ pub enum IdentityError {
     #[error("failed to read the key of the client certificate")]
     Key(#[source] pem::Error),
     /// A file cannot be read.
-    #[error("failed to read {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] ReadError),
 }
 
 impl Identity {
@@ -68,18 +63,19 @@ impl fmt::Debug for Identity {
 }
 
 /// The files of an identity, such as a mounted Secret. They may change at any time.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct IdentityFiles {
-    certificate: PathBuf,
-    key: PathBuf,
-    last: Option<(Vec<u8>, Vec<u8>)>,
+    files: Arc<WatchedFiles<Identity, IdentityError>>,
 }
 
 impl IdentityFiles {
     /// The files of the certificate and its key, in PEM.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        Self { certificate: certificate.into(), key: key.into(), last: None }
+        let paths = [certificate.into(), key.into()];
+        let files =
+            WatchedFiles::new(paths, |contents: &[Vec<u8>]| Identity::from_pem(&contents[0], &contents[1]));
+        Self { files: Arc::new(files) }
     }
 
     /// Reads the files; returns the identity if it has changed.
@@ -87,30 +83,18 @@ impl IdentityFiles {
     /// # Errors
     /// When they cannot be read or hold no identity. The next call reads them again.
     pub fn changed(&mut self) -> Result<Option<Identity>, IdentityError> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|source| IdentityError::File { path: path.clone(), source })
-        };
-        let pair = (read(&self.certificate)?, read(&self.key)?);
-        if self.last.as_ref() == Some(&pair) {
-            return Ok(None);
-        }
-        let identity = Identity::from_pem(&pair.0, &pair.1)?;
-        self.last = Some(pair);
-        Ok(Some(identity))
+        self.files.look()
     }
 
     /// Keeps a transport's identity in step with the files. Reads them at this interval while the future is
     /// polled. If the files cannot be read, the identity stays.
-    pub async fn keep(mut self, transport: Arc<Https>, interval: Duration) {
-        loop {
-            match self.changed() {
-                Ok(Some(identity)) => transport.set_identity(Some(identity)),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!(error = chain(&error), "Failed to reload the client certificate");
-                }
-            }
-            tokio::time::sleep(interval).await;
-        }
+    pub async fn keep(self, transport: Arc<Https>, interval: Duration) {
+        let take = |look: Result<Option<Identity>, IdentityError>| match look {
+            Ok(Some(identity)) => transport.set_identity(Some(identity)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(error = chain(&error), "Failed to reload the client certificate"),
+        };
+        take(self.files.look_in_task().await);
+        self.files.follow(interval, take).await;
     }
 }
