@@ -59,7 +59,7 @@ pub fn usual_files(variable: Option<&OsStr>, home: Option<&Path>) -> Vec<PathBuf
 /// When it cannot be read, or is not a kubeconfig.
 pub fn read_file(path: &Path) -> Result<Kubeconfig, ReadError> {
     let text = std::fs::read_to_string(path).map_err(|error| ReadError::File(path.to_owned(), error))?;
-    parse(path, &text)
+    parse_kubeconfig(path, &text)
 }
 
 /// Reads and merges the usual files. Those that are not there are skipped while another one is there. The first file that
@@ -106,7 +106,11 @@ fn merge(first: Kubeconfig, next: Kubeconfig) -> Kubeconfig {
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Kubeconfig, ReadError> {
+/// Reads the text of a file.
+///
+/// # Errors
+/// When it is not a kubeconfig.
+pub fn parse_kubeconfig(path: &Path, text: &str) -> Result<Kubeconfig, ReadError> {
     // As everywhere in client-go, the first document counts.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let documents = nephele_yaml::read_all(text, &BOUNDS);
@@ -219,8 +223,8 @@ mod tests {
                 "current-context: a\nclusters:\n- name: a\n  cluster:\n    server: https://api.example\n    \
                  certificate-authority-data: {data}\ncontexts: [{{name: a, context: {{cluster: a}}}}]\n"
             );
-            let read =
-                parse(Path::new("config"), &text).unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
+            let read = parse_kubeconfig(Path::new("config"), &text)
+                .unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
             let server = Server::of(read, &KubeConfigOptions::default(), &Environment::default()).await;
             let server = server.unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
             assert_eq!(server.config.root_cert, Some(vec![certificate.der().to_vec()]), "{text}");

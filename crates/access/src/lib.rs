@@ -14,6 +14,6 @@ mod server;
 mod trust;
 
 pub use connections::Connections;
-pub use kubeconfig::{ReadError, read_file, read_usual, usual_files};
+pub use kubeconfig::{ReadError, parse_kubeconfig, read_file, read_usual, usual_files};
 pub use proxy::{Environment, Origin, Proxy, ProxyError, proxy_of};
 pub use server::{Server, ServerError, config_without_proxy};

@@ -1,0 +1,6 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(
+    init: nephele_fuzz::write_samples("apply").expect("the folder can be written to"),
+    |data: &[u8]| (nephele_fuzz::target("apply").run)(data)
+);

@@ -1,0 +1,6 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(
+    init: nephele_fuzz::write_samples("protobuf").expect("the folder can be written to"),
+    |data: &[u8]| (nephele_fuzz::target("protobuf").run)(data)
+);
