@@ -82,6 +82,6 @@ pub use observation::{
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
-    Software, StartUp,
+    Software,
 };
 pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nephele_model::{Fraction, GoDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::quantile;
@@ -60,6 +61,12 @@ pub enum Latency {
 }
 
 impl Latency {
+    /// This duration, and at most this part of it more.
+    #[must_use]
+    pub fn jittered(duration: &GoDuration, jitter: Option<&Fraction>) -> Self {
+        Self::Jittered { base: duration.get(), fraction: jitter.map(Fraction::get).unwrap_or_default() }
+    }
+
     /// No delay.
     pub const ZERO: Self = Self::Fixed(Duration::ZERO);
 

@@ -43,6 +43,13 @@ impl GoDuration {
         Ok(Self { value: nephele_go_duration::parse(text)?, text: text.into() })
     }
 
+    /// A duration that no user has written, in whole milliseconds.
+    #[must_use]
+    pub fn of(duration: Duration) -> Self {
+        let value = Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+        Self { text: nephele_go_duration::format(value).into(), value }
+    }
+
     /// The duration.
     #[must_use]
     pub fn get(&self) -> Duration {
@@ -154,6 +161,8 @@ mod tests {
         let duration: GoDuration = serde_json::from_value(json!("1m30.0s")).expect("a duration");
         assert_eq!(duration.get(), Duration::from_secs(90));
         assert_eq!(serde_json::to_value(&duration).expect("text"), json!("1m30.0s"));
+        let of_code = GoDuration::of(Duration::from_micros(1_500_999));
+        assert_eq!(GoDuration::parse("1500ms"), Ok(of_code));
         let fraction: Fraction = serde_json::from_value(json!(".50")).expect("a fraction");
         assert_eq!(fraction.per_million(), 500_000);
         assert_eq!(serde_json::to_value(&fraction).expect("text"), json!(".50"));

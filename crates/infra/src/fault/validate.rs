@@ -158,7 +158,7 @@ fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
 }
 
 fn latency(delay: &Delay) -> Latency {
-    Latency::Jittered { base: delay.duration.get(), fraction: delay.jitter() }
+    Latency::jittered(&delay.duration, delay.jitter.as_ref())
 }
 
 fn retry(wanted: Option<&GoDuration>) -> Duration {
