@@ -1,6 +1,8 @@
-//! Values that users write as text: durations and fractions. Each keeps its text, so that an object that is written again
+//! Values that users write as text: durations, fractions and rates of clocks. Each keeps its text, so that an object that is written again
 //! has what its user wrote.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -19,6 +21,13 @@ pub struct Fraction {
     value: f64,
 }
 
+/// How much time passes in a cloud for each second: a decimal number from 0.01 to 1000, with up to six decimal places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockRate {
+    text: Box<str>,
+    millionths: u64,
+}
+
 /// It is never NaN.
 impl Eq for Fraction {}
 
@@ -26,13 +35,25 @@ impl Eq for Fraction {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FractionError;
 
-impl std::fmt::Display for FractionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for FractionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("must be a decimal fraction from 0 to 1, such as 0.2")
     }
 }
 
 impl std::error::Error for FractionError {}
+
+/// A text that is not the rate of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockRateError;
+
+impl fmt::Display for ClockRateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be a decimal number from 0.01 to 1000")
+    }
+}
+
+impl std::error::Error for ClockRateError {}
 
 impl GoDuration {
     /// Reads a duration.
@@ -95,39 +116,80 @@ impl Fraction {
     }
 }
 
+impl ClockRate {
+    const MILLIONTHS: RangeInclusive<u64> = 10_000..=1_000_000_000;
+
+    /// Reads a rate, as the schema has it.
+    ///
+    /// # Errors
+    /// If the text is no such number.
+    pub fn parse(text: &str) -> Result<Self, ClockRateError> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+        let has_spare_zero = whole.len() > 1 && whole.starts_with('0');
+        if !is_number(whole)
+            || !is_number(fraction)
+            || has_spare_zero
+            || whole.len() > 4
+            || fraction.len() > 6
+        {
+            return Err(ClockRateError);
+        }
+        let part = |digits: &str| digits.parse::<u64>().map_err(|_| ClockRateError);
+        let millionths = part(whole)? * 1_000_000 + part(&format!("{fraction:0<6}"))?;
+        let is_rate = Self::MILLIONTHS.contains(&millionths);
+        if is_rate { Ok(Self { text: text.into(), millionths }) } else { Err(ClockRateError) }
+    }
+
+    /// A rate that no user has written, or the next one that is allowed.
+    #[must_use]
+    pub fn of(millionths: u64) -> Self {
+        let millionths = millionths.clamp(*Self::MILLIONTHS.start(), *Self::MILLIONTHS.end());
+        let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+        Self { text: text.trim_end_matches('0').trim_end_matches('.').into(), millionths }
+    }
+
+    /// The rate in millionths.
+    #[must_use]
+    pub fn millionths(&self) -> u64 {
+        self.millionths
+    }
+
+    /// What its user wrote.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
 /// The leading digits of a text, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-impl Serialize for GoDuration {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
+/// A value that is written as its text.
+macro_rules! written {
+    ($value:ident, $expected:literal) => {
+        impl Serialize for $value {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.text)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $value {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let wrong = |_| de::Error::custom(format_args!(concat!("{:?} is not ", $expected), text));
+                Self::parse(&text).map_err(wrong)
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for GoDuration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = |_| de::Error::custom(format_args!("{text:?} is not a duration such as 90s"));
-        Self::parse(&text).map_err(wrong)
-    }
-}
-
-impl Serialize for Fraction {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Fraction {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = |_| de::Error::custom(format_args!("{text:?} is not a fraction from 0 to 1"));
-        Self::parse(&text).map_err(wrong)
-    }
-}
+written!(GoDuration, "a duration such as 90s");
+written!(Fraction, "a fraction from 0 to 1");
+written!(ClockRate, "a number from 0.01 to 1000");
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +202,9 @@ mod tests {
     fn no_pattern_takes_longer_than_its_length_allows() {
         nephele_growth::assert_linear("fraction", 64 * 1024, &["", "0."], |text| {
             let _ = Fraction::parse(text);
+        });
+        nephele_growth::assert_linear("rate of a clock", 64 * 1024, &["", "0."], |text| {
+            let _ = ClockRate::parse(text);
         });
     }
 
@@ -157,6 +222,45 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_a_decimal_number_from_0_01_to_1000() {
+        let value = |text| ClockRate::parse(text).map(|rate| rate.millionths());
+        for (text, millionths) in [
+            ("0.01", 10_000),
+            ("0.25", 250_000),
+            ("1", 1_000_000),
+            ("3.70", 3_700_000),
+            ("12.000001", 12_000_001),
+            ("1000", 1_000_000_000),
+            ("1000.0", 1_000_000_000),
+        ] {
+            assert_eq!(value(text), Ok(millionths), "{text}");
+        }
+        for wrong in [
+            "",
+            ".",
+            "0",
+            "0.009",
+            "0.009999",
+            "1000.1",
+            "10000",
+            "1e3",
+            "-1",
+            "+1",
+            "NaN",
+            "inf",
+            ".5",
+            "5.",
+            "01",
+            "00.5",
+            "1.0000001",
+            "1.5.5",
+            "1 ",
+        ] {
+            assert_eq!(value(wrong), Err(ClockRateError), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn what_a_user_wrote_is_written_again() {
         let duration: GoDuration = serde_json::from_value(json!("1m30.0s")).expect("a duration");
         assert_eq!(duration.get(), Duration::from_secs(90));
@@ -166,6 +270,8 @@ mod tests {
         let fraction: Fraction = serde_json::from_value(json!(".50")).expect("a fraction");
         assert_eq!(fraction.per_million(), 500_000);
         assert_eq!(serde_json::to_value(&fraction).expect("text"), json!(".50"));
+        let rate: ClockRate = serde_json::from_value(json!("3.70")).expect("a rate");
+        assert_eq!(serde_json::to_value(&rate).expect("text"), json!("3.70"));
     }
 
     #[test]
@@ -180,6 +286,18 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "[-+0-9.e ]{0,24}|.{0,12}") {
             let _ = Fraction::parse(&text);
+        }
+
+        #[test]
+        fn any_text_is_a_rate_or_none(text in "[-+0-9.e ]{0,12}|.{0,12}") {
+            let _ = ClockRate::parse(&text);
+        }
+
+        #[test]
+        fn a_rate_reads_back_from_its_text(millionths in ClockRate::MILLIONTHS) {
+            let rate = ClockRate::of(millionths);
+            prop_assert_eq!(rate.millionths(), millionths);
+            prop_assert_eq!(ClockRate::parse(rate.as_str()), Ok(rate));
         }
 
         #[test]
