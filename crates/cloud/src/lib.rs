@@ -71,7 +71,7 @@ pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, CallerFindings, Catalog, ClockSetting, Effect, Fault, Findings, Footprint, Hardware, Image,
-    InstanceType, Latencies, Latency, Limits, Matches, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
+    InstanceType, Latencies, Latency, Limits, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

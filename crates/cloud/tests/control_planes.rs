@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_cloud::{
-    Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, Matches, affliction_of,
-};
+use nephele_cloud::{Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, affliction_of};
 use nephele_model::{
-    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Role, Stage, Symptom,
+    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Matches, Role, Stage, Symptom,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

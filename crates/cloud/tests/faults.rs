@@ -6,11 +6,11 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, Catalog, CatalogRecord, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
-    Findings, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, Matches, affliction_of,
+    Findings, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, affliction_of,
 };
 use nephele_model::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId, MachineId,
-    OtherName, Role, Stage, Symptom, Verb,
+    Matches, OtherName, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -476,11 +476,8 @@ async fn each_call_is_of_the_controller_that_makes_it() {
     let (pooled, of_machine) = (of_pool.id.clone(), machine(&cluster, "single", Role::ControlPlane));
     let single = of_machine.id.clone();
     for (name, caller) in ["a", "b", "c"].into_iter().zip(Caller::ALL) {
-        let matches = Matches {
-            operations: Verb::ALL.into(),
-            callers: [caller.as_str().to_owned()].into(),
-            ..Matches::default()
-        };
+        let matches =
+            Matches { operations: Verb::ALL.into(), callers: [caller].into(), ..Matches::default() };
         let effect = Effect::Delay(Latency::ZERO);
         cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
     }

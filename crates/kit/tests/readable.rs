@@ -162,6 +162,14 @@ fn the_mark_names_the_first_part_that_cannot_be_read_and_the_rest_is_kept() {
         read(&object::<Fault>(json!({ "spec": { "effect": 1 }, "status": { "phase": "Active" } })));
     assert!(unreadable(&fault.metadata).is_some_and(|message| message.starts_with("spec.effect: ")));
     assert_eq!(fault.status.expect("it is kept").phase, "Active");
+    for (part, mistake) in [
+        (json!({ "callers": ["machine", "infra"] }), "spec.match.callers[1]: unknown variant `infra`"),
+        (json!({ "clusterSelector": "all" }), "spec.match.clusterSelector: \"all\" is not a label selector"),
+    ] {
+        let spec = json!({ "match": part, "effect": { "freeze": {} } });
+        let fault: Fault = read(&object::<Fault>(json!({ "spec": spec })));
+        assert!(unreadable(&fault.metadata).is_some_and(|told| told.starts_with(mistake)), "{part}");
+    }
 }
 
 #[test]
