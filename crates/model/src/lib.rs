@@ -55,4 +55,4 @@ pub use time::SimTime;
 pub use timed::{EarlyExpiry, Flap, OtherName};
 pub use trouble::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble};
 pub use verb::Verb;
-pub use written::{ClockRate, ClockRateError, Fraction, FractionError, GoDuration};
+pub use written::{Amount, AmountError, ClockRate, ClockRateError, Fraction, FractionError, GoDuration};

@@ -1,4 +1,4 @@
-//! Values that users write as text: durations, fractions and rates of clocks. Each keeps its text, so that an object that is written again
+//! Values that users write as text: durations, fractions, rates of clocks and amounts of money. Each keeps its text, so that an object that is written again
 //! has what its user wrote.
 
 use std::fmt;
@@ -28,6 +28,13 @@ pub struct ClockRate {
     millionths: u64,
 }
 
+/// An amount of money, or a price: a decimal number of zero or more, with up to six decimal places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amount {
+    text: Box<str>,
+    millionths: u64,
+}
+
 /// It is never NaN.
 impl Eq for Fraction {}
 
@@ -42,6 +49,18 @@ impl fmt::Display for FractionError {
 }
 
 impl std::error::Error for FractionError {}
+
+/// A text that is no amount of money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AmountError;
+
+impl fmt::Display for AmountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be a decimal number with up to six decimal places, such as 0.096")
+    }
+}
+
+impl std::error::Error for AmountError {}
 
 /// A text that is not the rate of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,19 +143,9 @@ impl ClockRate {
     /// # Errors
     /// If the text is no such number.
     pub fn parse(text: &str) -> Result<Self, ClockRateError> {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+        let (whole, _) = text.split_once('.').unwrap_or((text, ""));
         let has_spare_zero = whole.len() > 1 && whole.starts_with('0');
-        if !is_number(whole)
-            || !is_number(fraction)
-            || has_spare_zero
-            || whole.len() > 4
-            || fraction.len() > 6
-        {
-            return Err(ClockRateError);
-        }
-        let part = |digits: &str| digits.parse::<u64>().map_err(|_| ClockRateError);
-        let millionths = part(whole)? * 1_000_000 + part(&format!("{fraction:0<6}"))?;
+        let millionths = millionths(text).filter(|_| !has_spare_zero).ok_or(ClockRateError)?;
         let is_rate = Self::MILLIONTHS.contains(&millionths);
         if is_rate { Ok(Self { text: text.into(), millionths }) } else { Err(ClockRateError) }
     }
@@ -145,8 +154,7 @@ impl ClockRate {
     #[must_use]
     pub fn of(millionths: u64) -> Self {
         let millionths = millionths.clamp(*Self::MILLIONTHS.start(), *Self::MILLIONTHS.end());
-        let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-        Self { text: text.trim_end_matches('0').trim_end_matches('.').into(), millionths }
+        Self { text: decimal(millionths), millionths }
     }
 
     /// The rate in millionths.
@@ -160,6 +168,59 @@ impl ClockRate {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+impl Amount {
+    /// Reads an amount.
+    ///
+    /// # Errors
+    /// If the text is no such number, or the number is beyond 64 bits of millionths.
+    pub fn parse(text: &str) -> Result<Self, AmountError> {
+        let millionths = millionths(text).ok_or(AmountError)?;
+        Ok(Self { text: text.into(), millionths })
+    }
+
+    /// An amount that no user has written.
+    #[must_use]
+    pub fn of(millionths: u64) -> Self {
+        Self { text: decimal(millionths), millionths }
+    }
+
+    /// The amount in millionths.
+    #[must_use]
+    pub fn millionths(&self) -> u64 {
+        self.millionths
+    }
+
+    /// What its user wrote.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Nothing.
+impl Default for Amount {
+    fn default() -> Self {
+        Self::of(0)
+    }
+}
+
+/// A decimal number with up to six decimal places, in millionths.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let fraction = format!("{fraction:0<6}").parse::<u64>().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
+/// The shortest text for so many millionths.
+fn decimal(millionths: u64) -> Box<str> {
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
 /// The leading digits of a text, and the rest.
@@ -190,6 +251,7 @@ macro_rules! written {
 written!(GoDuration, "a duration such as 90s");
 written!(Fraction, "a fraction from 0 to 1");
 written!(ClockRate, "a number from 0.01 to 1000");
+written!(Amount, "an amount such as 0.096");
 
 #[cfg(test)]
 mod tests {
@@ -206,6 +268,28 @@ mod tests {
         nephele_growth::assert_linear("rate of a clock", 64 * 1024, &["", "0."], |text| {
             let _ = ClockRate::parse(text);
         });
+        nephele_growth::assert_linear("amount", 64 * 1024, &["", "0."], |text| {
+            let _ = Amount::parse(text);
+        });
+    }
+
+    #[test]
+    fn an_amount_has_up_to_six_decimal_places() {
+        let value = |text| Amount::parse(text).map(|amount| amount.millionths());
+        for (text, millionths) in [
+            ("0", 0),
+            ("0.096", 96_000),
+            ("12", 12_000_000),
+            ("999999.999999", 999_999_999_999),
+            ("18446744073709.551615", u64::MAX),
+        ] {
+            assert_eq!(value(text), Ok(millionths), "{text}");
+        }
+        for wrong in
+            ["", "-1", ".5", "1.", "1e3", "0.0000001", "18446744073709.551616", "99999999999999999999"]
+        {
+            assert_eq!(value(wrong), Err(AmountError), "{wrong:?}");
+        }
     }
 
     #[test]
@@ -291,6 +375,17 @@ mod tests {
         #[test]
         fn any_text_is_a_rate_or_none(text in "[-+0-9.e ]{0,12}|.{0,12}") {
             let _ = ClockRate::parse(&text);
+        }
+
+        #[test]
+        fn any_text_is_an_amount_or_none(text in "[-+0-9.e ]{0,24}|.{0,12}") {
+            let _ = Amount::parse(&text);
+        }
+
+        #[test]
+        fn an_amount_reads_back_from_its_text(millionths: u64) {
+            let amount = Amount::of(millionths);
+            prop_assert_eq!(Amount::parse(amount.as_str()), Ok(amount));
         }
 
         #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use nephele_api::cloud::v1alpha1::{CloudApi, CloudLatency, Region, SimulatedCloudSpec, Zone};
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
 use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency, Price};
-use nephele_model::{CallRate, Distribution, GoDuration, Stage};
+use nephele_model::{Amount, CallRate, Distribution, GoDuration, Stage};
 use nephele_testkit::objects;
 
 use super::*;
@@ -86,8 +86,8 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         cpu: 4,
         memory: "8Gi".into(),
         architecture: "arm64".into(),
-        price: "0.5".into(),
-        spot_price: "0.125".into(),
+        price: Amount::parse("0.5").ok(),
+        spot_price: Amount::parse("0.125").ok(),
         ..v1alpha1::InstanceType::default()
     }];
     let windows = v1alpha1::Image {

@@ -154,7 +154,7 @@ fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &Simul
 fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
     let zone =
         zone_used_twice(spec).map(|zone| format!("Zone {zone} is listed twice; the first one is used"));
-    zone.or_else(|| api_limits::limits(&spec.api).1).or_else(|| cost::mistake(spec))
+    zone.or_else(|| api_limits::limits(&spec.api).1)
 }
 
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
