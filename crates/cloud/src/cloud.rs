@@ -40,7 +40,7 @@ use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
-use crate::leak::leaked_ports;
+use crate::leaks::leaked_ports;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
 use crate::observation::{

@@ -79,8 +79,7 @@ pub(crate) async fn reconcile(
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let record = context.cloud.observe_catalog(&namespace, &name).record;
-    let instances = leaked::to_api(record.leaked, &name);
-    let balancers = load_balancers::to_api(record.leaked_load_balancers, &name);
+    let (instances, balancers) = leaked::to_api(&record.leaked, &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
     let nothing_leaked = instances.is_empty() && balancers.is_empty();
     if object.spec.leaked_instances != "Delete" || nothing_leaked || !are_listed {
