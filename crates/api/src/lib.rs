@@ -11,8 +11,9 @@
 //!
 //! What it must not know: clients, controllers, clocks. It is data, schemas and pure functions over them.
 //!
-//! A field that the schema restricts is still a plain string or number here, and the code that uses it checks it: an object that
-//! got past a schema can then say which of its fields is wrong. Of one whose field has another type, `kit` reads the rest.
+//! A duration, a fraction, a rate or an effect is read when its object is read, into a type of `nephele_model`. Of an object
+//! with a field that cannot be read, `kit` reads the rest and names the field. Other fields that the schema restricts are plain
+//! strings and numbers, which the code that uses them checks: an object can get past a schema.
 
 // The attributes of the derives have `type_` in each column, which clippy reports as a repeated attribute.
 #![allow(clippy::duplicated_attributes)]

@@ -7,9 +7,9 @@ use clap::Args;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{
-    CLOCK_STEPS_MAX, ClockRate, ClockRateError, CloudClock, CloudClockStatus, SimulatedCloud,
-};
+use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_kit::Readable;
+use nephele_model::ClockRate;
 use nephele_scenario::clock::{self, ClockChange};
 use serde_json::json;
 use tokio::time::timeout;
@@ -46,18 +46,14 @@ struct ChangeArgs {
     #[arg(long)]
     resume: bool,
     /// How much time passes in the cloud for each second, from 0.01 to 1000
-    #[arg(long, value_name = "NUMBER", value_parser = rate)]
-    rate: Option<String>,
+    #[arg(long, value_name = "NUMBER", value_parser = ClockRate::parse)]
+    rate: Option<ClockRate>,
     /// End so many stages, updates and deletions, while the clock stands still
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..=CLOCK_STEPS_MAX))]
     step: Option<i64>,
     /// Let so much time pass at once
     #[arg(long, value_name = "DURATION", value_parser = nephele_go_duration::parse)]
     jump: Option<Duration>,
-}
-
-fn rate(text: &str) -> Result<String, ClockRateError> {
-    ClockRate::parse(text).map(|_| text.to_owned())
 }
 
 impl ChangeArgs {
@@ -72,7 +68,7 @@ impl ChangeArgs {
 pub(crate) async fn run(args: ClockArgs) -> anyhow::Result<ExitCode> {
     let ClockArgs { name, access, change } = args;
     let access = access.open().await?;
-    let api: Api<SimulatedCloud> = Api::namespaced(access.client, &access.namespace);
+    let api: Api<Readable<SimulatedCloud>> = Api::namespaced(access.client, &access.namespace);
     let status = changed(&api, &access.namespace, &change.of(&name)).await?;
     print(&format!("SimulatedCloud {}/{name}: {}\n", access.namespace, told(&status)))?;
     Ok(ExitCode::SUCCESS)
@@ -80,7 +76,7 @@ pub(crate) async fn run(args: ClockArgs) -> anyhow::Result<ExitCode> {
 
 /// Changes the clock if there is a change, and returns it once the change is in force.
 async fn changed(
-    api: &Api<SimulatedCloud>,
+    api: &Api<Readable<SimulatedCloud>>,
     namespace: &str,
     change: &ClockChange,
 ) -> anyhow::Result<CloudClockStatus> {
@@ -90,6 +86,7 @@ async fn changed(
             let what = format!("read SimulatedCloud {namespace}/{name}");
             Problem::request(&what, "get simulatedclouds.cloud.nephele.dev", error)
         })?;
+        let read = read.into_object();
         // A manager takes the first count that it sees of a SimulatedCloud as one that was carried out.
         let in_force = in_force(api, name, |_| true).await?;
         let wanted = clock::wanted(change, &read.spec.clock, &in_force);
@@ -114,7 +111,7 @@ async fn changed(
 }
 
 async fn in_force_of(
-    api: &Api<SimulatedCloud>,
+    api: &Api<Readable<SimulatedCloud>>,
     wanted: &CloudClock,
     name: &str,
 ) -> anyhow::Result<CloudClockStatus> {
@@ -123,12 +120,12 @@ async fn in_force_of(
 
 /// Waits until the clock in the status is as it should be.
 async fn in_force(
-    api: &Api<SimulatedCloud>,
+    api: &Api<Readable<SimulatedCloud>>,
     name: &str,
     is_right: impl Fn(&CloudClockStatus) -> bool,
 ) -> anyhow::Result<CloudClockStatus> {
-    let clock_of = |cloud: Option<&SimulatedCloud>| clock::in_force(cloud?);
-    let waited = await_condition(api.clone(), name, |cloud: Option<&SimulatedCloud>| {
+    let clock_of = |cloud: Option<&Readable<SimulatedCloud>>| clock::in_force(cloud?.object());
+    let waited = await_condition(api.clone(), name, |cloud: Option<&Readable<SimulatedCloud>>| {
         clock_of(cloud).is_some_and(|status| is_right(&status))
     });
     let late = || {
@@ -167,7 +164,7 @@ mod tests {
             api.patch_status::<SimulatedCloud>("default", &json!({ "clock": clock })).await;
         };
         in_force(json!({ "rate": "2", "paused": false, "steps": 3, "ahead": "0s" })).await;
-        let clouds = api.api::<SimulatedCloud>();
+        let clouds = api.api::<Readable<SimulatedCloud>>();
         let none = ChangeArgs::default().of("default");
         let shown = changed(&clouds, "default", &none).await.expect("a clock");
         assert_eq!(told(&shown), "rate 2, paused false, steps 3, ahead 0s");

@@ -247,8 +247,8 @@ pub(crate) fn bounded<K: Ord, T: Copy + Sum>(values: BTreeMap<K, T>, max: usize,
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::{Config, Fault, Matches, Operation, Request, Seed};
-    use nephele_model::{Budget, FaultRecord, Symptom};
+    use nephele_engine::{Config, Fault, Operation, Request, Seed};
+    use nephele_model::{Budget, FaultRecord, Matches, Symptom};
 
     use super::*;
     use crate::affliction::affliction_of;

@@ -1,23 +1,21 @@
 //! Catalogs: what each offers, what has happened in it, and what of that is put back after a restart.
 
-use nephele_engine::{CallerFindings, Catalog, Request, RoomUsage};
+use jiff::Timestamp;
+use nephele_engine::{CallerFindings, Catalog, Leaked, Request, RoomUsage};
 use nephele_model::{Quota, ResourceId, Room};
 
 use crate::clock::ClockObservation;
 use crate::cloud::Cloud;
 use crate::cost::CostObservation;
 use crate::error::CallError;
-use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 
 /// What has happened in a catalog. A status shows it, and the next manager puts it back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogRecord {
     /// Its clock. None if it was never changed.
     pub clock: Option<ClockObservation>,
-    /// Its leaked instances, the oldest first.
-    pub leaked: Vec<LeakedInstance>,
-    /// Its leaked load balancers, the oldest first.
-    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
+    /// Its leaked instances and load balancers, the oldest first.
+    pub leaked: Vec<Leaked<Timestamp>>,
     /// What its machines have cost, and cost in an hour. None if they cost nothing.
     pub cost: Option<CostObservation>,
     /// What was found about its callers.
@@ -50,10 +48,10 @@ impl Cloud {
         former: CatalogRecord,
     ) -> Result<(), CallError> {
         let id = ResourceId::catalog(namespace, name);
-        let CatalogRecord { clock, leaked, leaked_load_balancers, cost, findings } = former;
+        let CatalogRecord { clock, leaked, cost, findings } = former;
         let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|former| former.record(self.clock()));
-        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
+        let leaked = self.unpublished(leaked);
         self.ask(Request::PutCatalog { id, catalog: Box::new(catalog), clock, leaked, cost, findings })
     }
 
@@ -74,7 +72,7 @@ impl Cloud {
             let observed = CatalogObservation { machines, limits: engine.usage(&id), record };
             (observed, engine.leaked(&id).cloned().collect())
         });
-        (observed.record.leaked, observed.record.leaked_load_balancers) = self.by_kind(leaked);
+        observed.record.leaked = self.published(leaked);
         observed
     }
 

@@ -12,9 +12,8 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Latency, Model,
-    Operation, Outcome, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
-    UpdateState,
+    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Model, Operation,
+    Outcome, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use nephele_listen::explained;
 use nephele_model::{
@@ -40,7 +39,7 @@ use crate::follower::Follower;
 use crate::front::parse_version;
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
 use crate::kept::Keeper;
-use crate::leak::leaked_ports;
+use crate::leaks::leaked_ports;
 use crate::metrics::Metrics;
 use crate::network::{Listening, Network};
 use crate::observation::{
@@ -50,7 +49,7 @@ use crate::operation_times::{OperationTimes, creates_load_balancer};
 use crate::ports::{PortLease, Ports, Refused, is_of_port};
 use crate::served::Shared;
 use crate::spec::{
-    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate, StartUp,
+    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
 };
 use nephele_model::Caller;
 
@@ -988,15 +987,11 @@ fn changes_usage(record: &Record) -> bool {
 
 /// The request that creates or adopts a machine.
 fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
-    let stages = Stage::of(spec.role).iter().map(|stage| {
-        let latency =
-            |start_up: &StartUp| Latency::Jittered { base: start_up.duration, fraction: start_up.jitter };
-        StageSpec {
-            name: stage.name(),
-            after: stage.after().iter().map(|stage| stage.name()).collect(),
-            latency: spec.start_up.get(stage).map(latency),
-            failure: Odds::NEVER,
-        }
+    let stages = Stage::of(spec.role).iter().map(|stage| StageSpec {
+        name: stage.name(),
+        after: stage.after().iter().map(|stage| stage.name()).collect(),
+        latency: spec.start_up.get(stage).cloned(),
+        failure: Odds::NEVER,
     });
     let resource = ResourceSpec {
         draw_key: spec.allocation.draw_key(),
@@ -1038,8 +1033,8 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
 
 /// The update of a machine, as the engine has it.
 fn updating(update: &MachineUpdate, clock: &CloudClock) -> UpdateSpec {
-    let latency = Latency::Jittered { base: update.takes.duration, fraction: update.takes.jitter };
-    UpdateSpec { name: update.name(), to: update.software.key(), since: clock.at(update.asked_at), latency }
+    let MachineUpdate { asked_at, takes, software, .. } = update;
+    UpdateSpec { name: update.name(), to: software.key(), since: clock.at(*asked_at), latency: takes.clone() }
 }
 
 fn observe(state: &StageState, clock: &CloudClock) -> StageObservation {

@@ -1,14 +1,13 @@
 //! Faults of a namespace, and what they have done.
 
 use jiff::Timestamp;
-use nephele_engine::{Effect, Engine, Fault, FaultState, NoticeEnd, Request};
+use nephele_engine::{Effect, Engine, Fault, FaultState, Leaked, NoticeEnd, Request};
 use nephele_model::{ClusterId, FaultId, FaultPhase, FaultRecord, MachineId, ResourceId, SimTime, Verb};
 
 use crate::affliction;
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
-use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 
 /// What a fault has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +28,9 @@ pub struct FaultObservation {
     pub affected: Vec<Affected>,
     /// The machines and clusters that passed because its budget skips the first ones, in order.
     pub skipped: Vec<Affected>,
-    /// The leaked instances that are deleted with it, the oldest first: those that are of no catalog that was put.
-    pub leaked: Vec<LeakedInstance>,
-    /// The leaked load balancers that are deleted with it.
-    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
+    /// The leaked instances and load balancers that are deleted with it, the oldest first: those that are of no catalog that
+    /// was put.
+    pub leaked: Vec<Leaked<Timestamp>>,
 }
 
 /// A machine or a cluster that a fault afflicts.
@@ -105,10 +103,8 @@ pub struct FaultHistory {
     pub is_cut: bool,
     /// The machines and clusters that passed because its budget skips the first ones.
     pub skipped: Vec<Affected>,
-    /// The leaked instances that are deleted with it.
-    pub leaked: Vec<LeakedInstance>,
-    /// The leaked load balancers that are deleted with it.
-    pub leaked_load_balancers: Vec<LeakedLoadBalancer>,
+    /// The leaked instances and load balancers that are deleted with it.
+    pub leaked: Vec<Leaked<Timestamp>>,
 }
 
 impl Cloud {
@@ -154,26 +150,16 @@ impl Cloud {
             is_cut: false,
             skipped: Vec::new(),
             leaked: Vec::new(),
-            leaked_load_balancers: Vec::new(),
         };
-        let FaultHistory {
-            began,
-            matched,
-            hits,
-            windows,
-            affected,
-            is_cut,
-            skipped,
-            leaked,
-            leaked_load_balancers,
-        } = history.unwrap_or_else(new);
+        let FaultHistory { began, matched, hits, windows, affected, is_cut, skipped, leaked } =
+            history.unwrap_or_else(new);
         let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
         let afflicted = affected.iter().map(Affected::resource).collect();
         let skipped = skipped.iter().map(Affected::resource).collect();
         let is_about_notices =
             fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
         let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
-        let leaked = self.all_leaked(&leaked, &leaked_load_balancers);
+        let leaked = self.unpublished(leaked);
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.decisions.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
@@ -197,7 +183,7 @@ impl Cloud {
     /// What a fault has done. None if it does not exist.
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
-        let (leaked, leaked_load_balancers) = self.leaked_by(id);
+        let leaked = self.leaked_by(id);
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
@@ -220,7 +206,6 @@ impl Cloud {
             affected,
             skipped,
             leaked,
-            leaked_load_balancers,
         })
     }
 }

@@ -1,18 +1,20 @@
 //! What leaked from catalogs and because of faults.
 
-use nephele_engine::{Leaked, Request};
-use nephele_model::{FaultId, ResourceId};
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use nephele_engine::{Engine, Leaked, Request};
+use nephele_model::{ClusterId, FaultId, ResourceId, ResourceKind};
 
 use crate::cloud::Cloud;
 use crate::error::CallError;
-use crate::leak::{LeakedInstance, LeakedLoadBalancer};
 
 impl Cloud {
     /// The leaked instances and load balancers that are deleted with a fault, the oldest first: those that the fault made
     /// leak, and that are of no catalog that was put.
-    pub(crate) fn leaked_by(&self, fault: &FaultId) -> (Vec<LeakedInstance>, Vec<LeakedLoadBalancer>) {
+    pub(crate) fn leaked_by(&self, fault: &FaultId) -> Vec<Leaked<Timestamp>> {
         let fault = fault.resource();
-        self.by_kind(self.look(|engine| engine.leaked_by(&fault).cloned().collect()))
+        self.published(self.look(|engine| engine.leaked_by(&fault).cloned().collect()))
     }
 
     /// Deletes the leaked instances and load balancers of a catalog of a namespace. The ports of the load balancers are free.
@@ -24,20 +26,21 @@ impl Cloud {
     }
 
     /// What had leaked in an earlier process, as the engine has it.
-    pub(crate) fn all_leaked(
-        &self,
-        instances: &[LeakedInstance],
-        load_balancers: &[LeakedLoadBalancer],
-    ) -> Vec<Leaked> {
-        let instances = instances.iter().map(|leaked| leaked.leaked(self.clock()));
-        instances.chain(load_balancers.iter().map(|leaked| leaked.leaked(self.clock()))).collect()
+    pub(crate) fn unpublished(&self, leaked: Vec<Leaked<Timestamp>>) -> Vec<Leaked> {
+        leaked.into_iter().map(|leaked| leaked.at(|since| self.clock().at(since))).collect()
     }
 
     /// What leaked, the oldest first.
-    pub(crate) fn by_kind(&self, mut leaked: Vec<Leaked>) -> (Vec<LeakedInstance>, Vec<LeakedLoadBalancer>) {
+    pub(crate) fn published(&self, mut leaked: Vec<Leaked>) -> Vec<Leaked<Timestamp>> {
         leaked.sort_by(|one, other| (one.since, &one.id).cmp(&(other.since, &other.id)));
-        let instances = leaked.iter().filter_map(|leaked| LeakedInstance::of(leaked, self.clock()));
-        let balancers = leaked.iter().filter_map(|leaked| LeakedLoadBalancer::of(leaked, self.clock()));
-        (instances.collect(), balancers.collect())
+        leaked.into_iter().map(|leaked| leaked.at(|since| self.clock().wall_time(since))).collect()
     }
+}
+
+/// The ports of leaked load balancers, with their clusters. No other load balancer may have one of these.
+pub(crate) fn leaked_ports(engine: &Engine) -> BTreeMap<u16, ClusterId> {
+    let leaked = engine.all_leaked().filter(|leaked| leaked.id.kind == ResourceKind::LoadBalancer);
+    let port =
+        |leaked: &Leaked| Some((leaked.endpoint.as_ref()?.port, ClusterId::of_load_balancer(&leaked.id)?));
+    leaked.filter_map(port).collect()
 }

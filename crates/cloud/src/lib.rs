@@ -38,7 +38,6 @@ mod front;
 mod identity;
 mod journal;
 mod kept;
-mod leak;
 mod leaks;
 mod listener;
 mod load_balancer;
@@ -68,10 +67,9 @@ pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::MachineAddress;
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
-pub use leak::{LeakedInstance, LeakedLoadBalancer};
 pub use nephele_engine::{
     ApiLimits, CallerFindings, Catalog, ClockSetting, Effect, Fault, Findings, Footprint, Hardware, Image,
-    InstanceType, Latencies, Latency, Limits, Matches, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
+    InstanceType, Latencies, Latency, Leaked, Limits, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
@@ -82,6 +80,6 @@ pub use observation::{
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
     Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
-    Software, StartUp,
+    Software,
 };
 pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

@@ -98,10 +98,10 @@ pub(crate) fn creates_load_balancer(entry: &Entry, engine: &Engine) -> bool {
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, Latencies, Latency, Matches, Rate,
-        ResourceSpec, Seed, StageSpec,
+        CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, Latencies, Latency, Rate, ResourceSpec,
+        Seed, StageSpec,
     };
-    use nephele_model::{Budget, ClusterId, FaultRecord, MachineId, Odds};
+    use nephele_model::{Budget, ClusterId, FaultRecord, MachineId, Matches, Odds};
 
     use super::*;
 

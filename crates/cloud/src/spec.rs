@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::Hardware;
+use nephele_engine::{Hardware, Latency};
 use nephele_model::{ClusterId, DrawKey, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::Authority;
 
@@ -77,15 +76,6 @@ pub struct Authorities {
     pub etcd: Option<Authority>,
 }
 
-/// How long a stage takes: `duration`, plus up to `jitter` of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StartUp {
-    /// The minimum.
-    pub duration: Duration,
-    /// The part of `duration` that may be added, 0 to 1.
-    pub jitter: f64,
-}
-
 /// The specification of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
@@ -115,7 +105,7 @@ pub struct MachineSpec {
     /// The image that it booted from.
     pub image: Option<String>,
     /// How long its stages take; a missing stage takes as long as in its catalog. Drawn once, when the stage begins.
-    pub start_up: BTreeMap<Stage, StartUp>,
+    pub start_up: BTreeMap<Stage, Latency>,
     /// Its allocation, as published before. The cloud chooses the missing parts.
     pub allocation: Allocation,
     /// When it began to boot, if that was before a restart. Its first stage counts from then.
@@ -234,7 +224,7 @@ pub struct MachineUpdate {
     /// When it was requested. Its duration counts from then, and the time identifies the update.
     pub asked_at: Timestamp,
     /// How long it takes.
-    pub takes: StartUp,
+    pub takes: Latency,
     /// The software of the machine when the update has ended.
     pub software: Software,
     /// Whether it fails. Then it takes its time and changes nothing.

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_cloud::{
-    Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, Matches, affliction_of,
-};
+use nephele_cloud::{Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, affliction_of};
 use nephele_model::{
-    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Role, Stage, Symptom,
+    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Matches, Role, Stage, Symptom,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -329,7 +327,6 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let cloud = &world.cloud;
     let began = started + 2 * HOUR;
     let affected = vec![Affected { cluster: cluster.clone(), machine: Some("cp".into()), until: None }];
-    let (leaked, leaked_load_balancers) = (Vec::new(), Vec::new());
     let history = FaultHistory {
         began,
         matched: 1,
@@ -338,8 +335,7 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
         affected,
         is_cut: false,
         skipped: vec![],
-        leaked,
-        leaked_load_balancers,
+        leaked: vec![],
     };
     let budget = Budget { count: Some(1), ..Budget::default() };
     for (name, symptom) in [("early", expiring(72 * HOUR)), ("id", Symptom::WrongProviderId)] {

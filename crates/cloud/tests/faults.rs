@@ -6,11 +6,11 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, Catalog, CatalogRecord, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
-    Findings, Latency, LeakedInstance, LeakedLoadBalancer, Limits, MachineSpec, Matches, affliction_of,
+    Findings, Latency, Leaked, Limits, MachineSpec, affliction_of,
 };
 use nephele_model::{
     ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId, MachineId,
-    OtherName, Role, Stage, Symptom, Verb,
+    Matches, OtherName, Role, Stage, Symptom, Verb,
 };
 use serde_json::Value;
 
@@ -157,7 +157,6 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         is_cut: false,
         skipped: vec![],
         leaked: vec![],
-        leaked_load_balancers: vec![],
     };
     let matches = Matches { names: ["one".to_owned()].into(), ..Matches::default() };
     let fault =
@@ -211,8 +210,8 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!(world.gauge("nephele_leaked_instances"), 1.0);
     assert_eq!((world.gauge("nephele_faults"), world.gauge("nephele_fault_hits")), (1.0, 1.0));
     let leaked = cloud.observe_catalog("default", "north").record.leaked;
-    let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
-    assert_eq!((named, fault.as_str(), addresses), (&two, "f", &vec![before.clone()]));
+    let [Leaked { id: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
+    assert_eq!((named, fault.as_str(), addresses), (&two.resource(), "f", &vec![before.clone()]));
 
     // A new machine of its name gets another address, here and after a restart.
     let again = || MachineSpec { catalog: "north".into(), ..machine(&cluster, "two", Role::Worker) };
@@ -248,12 +247,9 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let gone = of_cloud("gone").id;
     assert_eq!(cloud.delete_load_balancer(&gone).unwrap(), Deletion::Gone);
     cloud.delete_cluster(&gone);
-    let leaked = cloud.observe_catalog("default", "north").record.leaked_load_balancers;
-    let [LeakedLoadBalancer { cluster, fault, endpoint: kept, .. }] = &leaked[..] else {
-        panic!("{leaked:?}")
-    };
-    assert_eq!((cluster, fault.as_str(), kept.as_ref()), (&gone, "f", Some(&endpoint)));
-    assert_eq!(cloud.observe_catalog("default", "north").record.leaked, []);
+    let leaked = cloud.observe_catalog("default", "north").record.leaked;
+    let [Leaked { id: named, fault, endpoint: kept, .. }] = &leaked[..] else { panic!("{leaked:?}") };
+    assert_eq!((named, fault.as_str(), kept.as_ref()), (&gone.load_balancer(), "f", Some(&endpoint)));
     let shown =
         || ["nephele_leaked_load_balancers", "nephele_leaked_instances"].map(|name| world.gauge(name));
     assert_eq!(shown(), [1.0, 0.0]);
@@ -261,7 +257,7 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let next = World::start(31_040..=31_049);
     let limits = Limits { load_balancers: Some(3), ..Limits::default() };
     let catalog = Catalog { limits, ..Catalog::default() };
-    let former = CatalogRecord { leaked_load_balancers: leaked.clone(), ..CatalogRecord::default() };
+    let former = CatalogRecord { leaked: leaked.clone(), ..CatalogRecord::default() };
     next.cloud.put_catalog("default", "north", catalog, former).unwrap();
     for (cloud, name) in [(cloud, "new"), (&next.cloud, "newer")] {
         let given = cloud.ensure_cluster(of_cloud(name)).unwrap();
@@ -272,13 +268,13 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
             "failed to listen on port 31040: it belongs to the leaked load balancer of cluster default/gone";
         assert_eq!((refused.to_string().as_str(), refused.category()), (message, "PortInUse"));
     }
-    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked_load_balancers, leaked);
+    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, leaked);
     let used = |cloud: &Cloud| cloud.observe_catalog("default", "north").limits[0].taken;
     assert_eq!(used(&next.cloud), 2);
 
     next.cloud.delete_leaked("default", "north").unwrap();
     assert_eq!(
-        (next.cloud.observe_catalog("default", "north").record.leaked_load_balancers, used(&next.cloud)),
+        (next.cloud.observe_catalog("default", "north").record.leaked, used(&next.cloud)),
         (vec![], 1)
     );
     // Its listener is closed afterwards.
@@ -395,8 +391,8 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_has
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.machines, observed.backends, observed.etcd_members.len()), (2, 2, 2));
     let leaked = cloud.observe_catalog("default", "north").record.leaked;
-    let [LeakedInstance { machine: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
-    assert_eq!((named, fault.as_str(), addresses.len()), (&two.id, "f", 0));
+    let [Leaked { id: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
+    assert_eq!((named, fault.as_str(), addresses.len()), (&two.id.resource(), "f", 0));
     assert_eq!(cloud.observe_catalog("default", "north").machines, 3);
     let found = Findings { double_creates: 1, missed_reads: 0 };
     assert_eq!(
@@ -476,11 +472,8 @@ async fn each_call_is_of_the_controller_that_makes_it() {
     let (pooled, of_machine) = (of_pool.id.clone(), machine(&cluster, "single", Role::ControlPlane));
     let single = of_machine.id.clone();
     for (name, caller) in ["a", "b", "c"].into_iter().zip(Caller::ALL) {
-        let matches = Matches {
-            operations: Verb::ALL.into(),
-            callers: [caller.as_str().to_owned()].into(),
-            ..Matches::default()
-        };
+        let matches =
+            Matches { operations: Verb::ALL.into(), callers: [caller].into(), ..Matches::default() };
         let effect = Effect::Delay(Latency::ZERO);
         cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
     }

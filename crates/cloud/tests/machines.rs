@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, CatalogRecord, Changed, Cloud, Deletion, FormerMachine, Hardware, MachineError, MachineSpec,
-    StageObservation, StartUp,
+    Allocation, CatalogRecord, Changed, Cloud, Deletion, FormerMachine, Hardware, Latency, MachineError,
+    MachineSpec, StageObservation,
 };
 use nephele_model::{ErrorClass, MachineId, Market, Role, Stage};
 use serde_json::Value;
@@ -27,7 +27,7 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
     let cluster_id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();
     let mut spec = machine(&cluster_id, "cp", Role::ControlPlane);
-    let start_up = |seconds| StartUp { duration: Duration::from_secs(seconds), jitter: 0.0 };
+    let start_up = |seconds| Latency::Fixed(Duration::from_secs(seconds));
     spec.start_up = BTreeMap::from([
         (Stage::Vm, start_up(30)),
         (Stage::Node, start_up(10)),
@@ -76,8 +76,8 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
         let cluster_id = spec.id.clone();
         cloud.ensure_cluster(spec).unwrap();
         let mut spec = machine(&cluster_id, "w", Role::Worker);
-        spec.start_up =
-            BTreeMap::from([(Stage::Vm, StartUp { duration: Duration::from_secs(30), jitter: 0.5 })]);
+        let thirty = Latency::Jittered { base: Duration::from_secs(30), fraction: 0.5 };
+        spec.start_up = BTreeMap::from([(Stage::Vm, thirty)]);
         spec.started_at = started_at;
         let id = spec.id.clone();
         // Not at a whole second, and later in the second run than in the first.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_cloud::{
-    Changed, Cloud, Files, MachineSpec, MachineUpdate, Software, StartUp, UpdateObservation,
+    Changed, Cloud, Files, Latency, MachineSpec, MachineUpdate, Software, UpdateObservation,
 };
 use nephele_model::Role;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn newer() -> Software {
 }
 
 fn update(asked_at: Timestamp, seconds: u64, software: Software) -> Option<Box<MachineUpdate>> {
-    let takes = StartUp { duration: Duration::from_secs(seconds), jitter: 0.5 };
+    let takes = Latency::Jittered { base: Duration::from_secs(seconds), fraction: 0.5 };
     Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false, is_accepted: false }))
 }
 

@@ -9,12 +9,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use divan::Bencher;
-use nephele_engine::{
-    Affliction, Config, Effect, Engine, Fault, Matches, Operation, Request, ResourceSpec, Seed,
-};
+use nephele_engine::{Affliction, Config, Effect, Engine, Fault, Operation, Request, ResourceSpec, Seed};
 use nephele_model::{
-    Budget, FailureReason, FaultRecord, Requirement, ResourceId, ResourceKind, Selector, SimTime, Symptom,
-    Verb,
+    Budget, FailureReason, FaultRecord, Matches, Requirement, ResourceId, ResourceKind, Selector, SimTime,
+    Symptom, Verb,
 };
 
 const INSTANCES: usize = 10_000;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nephele_model::{
     Budget, CloudError, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits,
-    Market, ResourceId, ResourceKind, Selector, SimTime, Turn, Verb, Window, count_step,
+    Matches, ResourceId, ResourceKind, SimTime, Turn, Verb, Window, count_step,
 };
 use serde::{Deserialize, Serialize};
 
@@ -55,31 +55,6 @@ impl Fault {
             Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_) => !verb.is_read(),
         }
     }
-}
-
-/// What a fault selects. An operation or a resource has to fit every field. An empty field fits all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Matches {
-    /// The operations. If empty, all that change something. Not for resources.
-    pub operations: BTreeSet<Verb>,
-    /// The callers. Not for resources.
-    pub callers: BTreeSet<String>,
-    /// The names of the instances. A load balancer goes by the name of its group.
-    pub names: BTreeSet<String>,
-    /// The zones of the instances. A load balancer has no zone and fits none.
-    pub zones: BTreeSet<String>,
-    /// The regions of the instances and load balancers. What has no region fits none.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub regions: BTreeSet<String>,
-    /// The instance types. A load balancer has none and fits none.
-    pub instance_types: BTreeSet<String>,
-    /// How instances are paid for. A load balancer is not paid for and fits none.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub markets: BTreeSet<Market>,
-    /// Labels of the group, which are the labels of its load balancer.
-    pub group: Selector,
-    /// Labels of the instance. A load balancer fits only an empty selector.
-    pub instance: Selector,
 }
 
 /// What a fault does.
@@ -426,7 +401,7 @@ impl FaultState {
     /// Whether it matches a resource that can have its affliction.
     pub(crate) fn can_afflict(&self, subject: &Subject<'_>) -> bool {
         self.affliction().is_some_and(|affliction| subject.spec.can_have(affliction))
-            && self.fault.matches.fit(subject)
+            && fits(&self.fault.matches, subject)
     }
 
     /// Whether it keeps something about a resource.
@@ -516,8 +491,8 @@ impl FaultState {
         let Matches { callers, .. } = &self.fault.matches;
         self.fault.is_about(call.verb)
             && (call.can_leak || !matches!(self.fault.effect, Effect::Leak | Effect::Duplicate { .. }))
-            && (callers.is_empty() || callers.contains(call.caller))
-            && self.fault.matches.fit(&call.subject)
+            && (callers.is_empty() || callers.iter().any(|caller| caller.as_str() == call.caller))
+            && fits(&self.fault.matches, &call.subject)
     }
 
     /// The number of this call among the same calls. Draws are keyed by it, so that they do not depend on other calls.
@@ -580,31 +555,30 @@ impl FaultState {
     }
 }
 
-impl Matches {
-    /// Whether an instance or a load balancer fits.
-    fn fit(&self, subject: &Subject<'_>) -> bool {
-        let Self {
-            operations: _,
-            callers: _,
-            names,
-            zones,
-            regions,
-            instance_types,
-            markets,
-            group,
-            instance,
-        } = self;
-        let ResourceSpec { id, zone, region, instance_type, market, labels, .. } = subject.spec;
-        let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
-            set.is_empty() || value.is_some_and(|value| set.contains(value))
-        };
-        let none = BTreeMap::new();
-        is_one(names, Some(subject.name()))
-            && is_one(zones, zone.as_deref())
-            && is_one(regions, region.as_deref())
-            && is_one(instance_types, instance_type.as_deref())
-            && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))
-            && group.fits(subject.group.unwrap_or(&none))
-            && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
-    }
+/// Whether a fault that is about these is about an instance or a load balancer.
+fn fits(matches: &Matches, subject: &Subject<'_>) -> bool {
+    let Matches {
+        operations: _,
+        callers: _,
+        names,
+        pools: _,
+        zones,
+        regions,
+        instance_types,
+        markets,
+        group,
+        instance,
+    } = matches;
+    let ResourceSpec { id, zone, region, instance_type, market, labels, .. } = subject.spec;
+    let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
+        set.is_empty() || value.is_some_and(|value| set.contains(value))
+    };
+    let none = BTreeMap::new();
+    is_one(names, Some(subject.name()))
+        && is_one(zones, zone.as_deref())
+        && is_one(regions, region.as_deref())
+        && is_one(instance_types, instance_type.as_deref())
+        && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))
+        && group.fits(subject.group.unwrap_or(&none))
+        && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
 }

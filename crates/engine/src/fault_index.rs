@@ -15,9 +15,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nephele_model::{Requirement, ResourceKind, Selector, Verb};
+use nephele_model::{Matches, Requirement, ResourceKind, Selector, Verb};
 
-use crate::fault::{Fault, Matches, Subject};
+use crate::fault::{Fault, Subject};
 use crate::spec::ResourceSpec;
 
 /// What a fault is asked about.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nephele_model::{Distribution, Fraction, GoDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::quantile;
@@ -60,6 +61,12 @@ pub enum Latency {
 }
 
 impl Latency {
+    /// This duration, and at most this part of it more.
+    #[must_use]
+    pub fn jittered(duration: &GoDuration, jitter: Option<&Fraction>) -> Self {
+        Self::Jittered { base: duration.get(), fraction: jitter.map(Fraction::get).unwrap_or_default() }
+    }
+
     /// No delay.
     pub const ZERO: Self = Self::Fixed(Duration::ZERO);
 
@@ -113,6 +120,28 @@ impl Latency {
             Self::Triangular { min, mode, max } => ("triangular", vec![*min, *mode, *max], None),
             Self::Exponential { mean } => ("exponential", vec![*mean], None),
             Self::Empirical(values) => ("empirical", values.clone(), None),
+        }
+    }
+}
+
+impl From<&Distribution> for Latency {
+    /// Parameters beyond the longest draw count as it.
+    fn from(distribution: &Distribution) -> Self {
+        let bounded = |duration: &GoDuration| duration.get().min(Self::MAX);
+        match distribution {
+            Distribution::Fixed { duration } => Self::Fixed(bounded(duration)),
+            Distribution::Uniform { min, max } => Self::Uniform { min: bounded(min), max: bounded(max) },
+            Distribution::Normal { mean, standard_deviation } => {
+                Self::Normal { mean: bounded(mean), standard_deviation: bounded(standard_deviation) }
+            }
+            Distribution::Lognormal { median, p99 } => {
+                Self::Lognormal { median: bounded(median), p99: bounded(p99) }
+            }
+            Distribution::Triangular { min, mode, max } => {
+                Self::Triangular { min: bounded(min), mode: bounded(mode), max: bounded(max) }
+            }
+            Distribution::Exponential { mean } => Self::Exponential { mean: bounded(mean) },
+            Distribution::Empirical { values } => Self::Empirical(values.iter().map(bounded).collect()),
         }
     }
 }

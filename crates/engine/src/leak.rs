@@ -20,13 +20,13 @@ use crate::event::{Event, EventKind};
 use crate::usage::Footprint;
 
 /// An instance or a load balancer that exists and has no owner: the cloud said that it is deleted, or it is not known that
-/// it was created.
+/// it was created. Outside of the engine, its time may be another one than that of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leaked {
+pub struct Leaked<Time = SimTime> {
     /// The name that it had.
     pub id: ResourceId,
     /// When it leaked. Instances of one name leaked at different times.
-    pub since: SimTime,
+    pub since: Time,
     /// The name of the fault.
     pub fault: String,
     /// Its addresses.
@@ -37,6 +37,15 @@ pub struct Leaked {
     /// The room that it takes up.
     #[serde(flatten)]
     pub footprint: Footprint,
+}
+
+impl<Time> Leaked<Time> {
+    /// The same with another kind of time.
+    #[must_use]
+    pub fn at<Other>(self, time: impl FnOnce(Time) -> Other) -> Leaked<Other> {
+        let Self { id, since, fault, addresses, endpoint, footprint } = self;
+        Leaked { id, since: time(since), fault, addresses, endpoint, footprint }
+    }
 }
 
 impl Leaked {

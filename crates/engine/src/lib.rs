@@ -75,7 +75,7 @@ pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use event::{Event, EventKind, Took};
-pub use fault::{Effect, Fault, FaultState, Hit, Matches};
+pub use fault::{Effect, Fault, FaultState, Hit};
 pub use findings::{CallerFindings, Findings, NamedFindings};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::Latency;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register, stage};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    Affliction, Effect, Engine, EventKind, Fault, Former, Journal, Latency, Matches, Outcome, Record,
-    Request, ResourceSpec, StageState,
+    Affliction, Effect, Engine, EventKind, Fault, Former, Journal, Latency, Outcome, Record, Request,
+    ResourceSpec, StageState,
 };
 use nephele_model::{
-    Budget, CloudError, DrawKey, EtcdAlarm, FailureReason, FaultRecord, Odds, ResourceId, ResourceKind,
-    SimTime, Symptom,
+    Budget, CloudError, DrawKey, EtcdAlarm, FailureReason, FaultRecord, Matches, Odds, ResourceId,
+    ResourceKind, SimTime, Symptom,
 };
 use proptest::prelude::*;
 

@@ -7,9 +7,9 @@ use crate::cloud::{ask, at, engine, id, machine};
 use crate::faults::put;
 use nephele_engine::{
     CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, Former,
-    InstanceType, Journal, Latency, Line, Matches, Price, Rate, Replay, Request, ResourceSpec, Spent,
+    InstanceType, Journal, Latency, Line, Price, Rate, Replay, Request, ResourceSpec, Spent,
 };
-use nephele_model::{Budget, Market, ResourceId, ResourceKind, SimTime};
+use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime};
 use proptest::prelude::*;
 
 const MICROS_OF_HOUR: u128 = 3_600_000_000;

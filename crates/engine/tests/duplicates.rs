@@ -8,9 +8,9 @@ use crate::faults::{fault, keep, put};
 use crate::lags::put_catalog;
 use nephele_engine::{
     CallerFindings, Catalog, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line,
-    Matches, Operation, Outcome, Replay, Request, ResourceSpec,
+    Operation, Outcome, Replay, Request, ResourceSpec,
 };
-use nephele_model::{Budget, CloudError, FailureReason, Odds, Quota, ResourceId, Room, SimTime};
+use nephele_model::{Budget, CloudError, FailureReason, Matches, Odds, Quota, ResourceId, Room, SimTime};
 use proptest::prelude::*;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
 use crate::lags::put_catalog;
 use nephele_engine::{
-    Affliction, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Matches, Notice,
+    Affliction, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Notice, Operation,
     Outcome, Quotas, Record, Replay, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, CloudError, DrawKey, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Odds,
-    Requirement, ResourceId, ResourceKind, Schedule, Selector, SimTime, Symptom, Verb,
+    Budget, Caller, CloudError, DrawKey, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Matches,
+    Odds, Requirement, ResourceId, ResourceKind, Schedule, Selector, SimTime, Symptom, Verb,
 };
 use proptest::prelude::*;
 
@@ -134,11 +134,14 @@ fn every_field_of_a_match_has_to_fit() {
             ResourceSpec { labels: label("team", "blue"), ..ResourceSpec::new(load_balancer("lb")) };
         ask(&mut engine, at(0), Request::Create(balancer)).unwrap();
         ask(&mut engine, at(0), put("f", failing(matches))).unwrap();
-        ask(&mut engine, at(1), request).is_err()
+        let caller = Caller::Machine.as_str().to_owned();
+        let outcome = engine.apply(Operation { caller, ..operation(at(1), request) });
+        matches!(outcome, Outcome::Refused(_))
     };
     let fitting = Matches {
         operations: names([Verb::CreateInstance]),
-        callers: names(["test".into()]),
+        callers: names([Caller::Machine]),
+        pools: BTreeSet::new(),
         names: names(["m".into()]),
         zones: names(["a".into()]),
         regions: names(["north".into()]),
@@ -150,7 +153,7 @@ fn every_field_of_a_match_has_to_fit() {
     assert!(answer(fitting.clone(), Request::Create(subject.clone())));
     let others = [
         Matches { operations: names([Verb::DeleteInstance]), ..fitting.clone() },
-        Matches { callers: names(["other".into()]), ..fitting.clone() },
+        Matches { callers: names([Caller::Cluster]), ..fitting.clone() },
         Matches { names: names(["n".into()]), ..fitting.clone() },
         Matches { zones: names(["b".into()]), ..fitting.clone() },
         Matches { regions: names(["south".into()]), ..fitting.clone() },

@@ -8,11 +8,11 @@ use crate::cloud::{at, machine, operation};
 use crate::faults::put;
 use nephele_engine::{
     Affliction, CallerFindings, Catalog, ClockSetting, Config, Effect, Engine, Fault, Footprint, Former,
-    Latency, Matches, Notice, NoticeEnd, Outcome, Request, ResourceSpec, Seed, UpdateSpec,
+    Latency, Notice, NoticeEnd, Outcome, Request, ResourceSpec, Seed, UpdateSpec,
 };
 use nephele_model::{
-    Budget, DrawKey, FailureReason, FaultRecord, Market, Requirement, ResourceId, ResourceKind, Schedule,
-    Selector, SimTime, Symptom, steps,
+    Budget, DrawKey, FailureReason, FaultRecord, Market, Matches, Requirement, ResourceId, ResourceKind,
+    Schedule, Selector, SimTime, Symptom, steps,
 };
 
 /// How many resources there are first. Later there are four times as many.

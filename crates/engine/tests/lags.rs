@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation, register};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    ApiLimits, CallerFindings, Catalog, Effect, Engine, Fault, Findings, Latency, Matches, Operation,
-    Outcome, Request, ResourceSpec, UpdateSpec,
+    ApiLimits, CallerFindings, Catalog, Effect, Engine, Fault, Findings, Latency, Operation, Outcome,
+    Request, ResourceSpec, UpdateSpec,
 };
-use nephele_model::{Budget, CloudError, HiddenBy, ResourceId, SimTime, Verb};
+use nephele_model::{Budget, CloudError, HiddenBy, Matches, ResourceId, SimTime, Verb};
 
 fn lagging(seconds: u64, operations: &[Verb]) -> Fault {
     Fault {

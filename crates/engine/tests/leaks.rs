@@ -6,10 +6,12 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Matches,
-    Outcome, Quotas, Record, Request, ResourceSpec,
+    CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Outcome,
+    Quotas, Record, Request, ResourceSpec,
 };
-use nephele_model::{Budget, Endpoint, FaultRecord, Quota, ResourceId, ResourceKind, Room, SimTime, Verb};
+use nephele_model::{
+    Budget, Endpoint, FaultRecord, Matches, Quota, ResourceId, ResourceKind, Room, SimTime, Verb,
+};
 use proptest::prelude::*;
 
 fn leaking() -> Fault {

@@ -7,9 +7,9 @@ use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former, Latency,
-    Matches, Notice, NoticeEnd, Rate, Request, ResourceSpec,
+    Notice, NoticeEnd, Rate, Request, ResourceSpec,
 };
-use nephele_model::{Budget, Market, ResourceId, ResourceKind, SimTime, Symptom};
+use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime, Symptom};
 use proptest::prelude::*;
 
 const TOLD: Symptom = Symptom::SpotReclaim(Duration::from_secs(120));

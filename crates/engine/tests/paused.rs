@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
-use nephele_engine::{Affliction, Effect, Engine, Fault, Latency, Matches, Outcome, Request};
-use nephele_model::{Budget, FailureReason, FaultRecord, Odds, ResourceId, ResourceKind, Schedule, Symptom};
+use nephele_engine::{Affliction, Effect, Engine, Fault, Latency, Outcome, Request};
+use nephele_model::{
+    Budget, FailureReason, FaultRecord, Matches, Odds, ResourceId, ResourceKind, Schedule, Symptom,
+};
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {

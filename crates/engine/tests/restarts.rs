@@ -8,11 +8,11 @@ use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stage
 use crate::faults::{fault, put};
 use nephele_engine::{
     Affliction, ApiLimits, CallerFindings, Catalog, ClockRecord, Config, Effect, Engine, EventKind, Fault,
-    FaultState, Former, InstanceType, Latency, Loss, Matches, Notice, NoticeEnd, Operation, Outcome, Price,
-    Record, Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
+    FaultState, Former, InstanceType, Latency, Loss, Notice, NoticeEnd, Operation, Outcome, Price, Record,
+    Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
 };
 use nephele_model::{
-    Budget, CallRate, CloudError, DrawKey, FailureReason, FaultRecord, Market, Odds, ResourceId,
+    Budget, CallRate, CloudError, DrawKey, FailureReason, FaultRecord, Market, Matches, Odds, ResourceId,
     ResourceKind, Schedule, SimTime, StageName, Symptom, Verb,
 };
 use proptest::prelude::*;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Effect, Engine, Fault, Former, Latency, Matches, Outcome, Record, Request, ResourceSpec,
+    Affliction, Effect, Engine, Fault, Former, Latency, Outcome, Record, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, DrawKey, FailureReason, FaultPhase, Odds, ResourceKind, Schedule, SimTime, Symptom,
+    Budget, DrawKey, FailureReason, FaultPhase, Matches, Odds, ResourceKind, Schedule, SimTime, Symptom,
 };
 use proptest::prelude::*;
 

@@ -1,13 +1,9 @@
 //! Fields of a Fault's spec. The schema refuses every mistake; this is for objects that got past the schema. Pure.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use nephele_api::cloud::v1alpha1::{FaultBudget, FaultSchedule, FaultSpec};
+use nephele_api::cloud::v1alpha1::{FaultBudget, FaultMatch, FaultSchedule, FaultSpec};
 use nephele_model::{
-    Budget, FaultEffect, Fraction, GoDuration, Odds, Requirement, Schedule, Selector, TURN_MIN,
+    Budget, FaultEffect, Fraction, GoDuration, LabelSelector, Matches, Odds, Schedule, TURN_MIN,
 };
-use serde_json::Value;
 use thiserror::Error;
 
 /// Whether the IPAM provider carries out a Fault. If not, the infrastructure provider does.
@@ -30,29 +26,37 @@ pub fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: 
     Mistake { field, value: value.to_string(), expected }
 }
 
-/// A selector of labels. Without one, all labels fit.
-///
-/// # Errors
-/// If the value is not a label selector.
-pub fn selector(field: &'static str, value: Option<&Value>) -> Result<Selector, Mistake> {
-    let Some(value) = value else { return Ok(Selector::default()) };
-    let wrong = || mistake(field, value, "a label selector");
-    let LabelSelector { match_labels, match_expressions } =
-        serde_json::from_value(value.clone()).map_err(|_| wrong())?;
-    let equal = match_labels.into_iter().flatten();
-    let equal = equal.map(|(key, value)| Requirement::In(key, BTreeSet::from([value])));
-    let expressions = match_expressions.into_iter().flatten().map(|requirement| {
-        let LabelSelectorRequirement { key, operator, values } = requirement;
-        let values: BTreeSet<_> = values.into_iter().flatten().collect();
-        match (operator.as_str(), values.is_empty()) {
-            ("In", false) => Ok(Requirement::In(key, values)),
-            ("NotIn", false) => Ok(Requirement::NotIn(key, values)),
-            ("Exists", true) => Ok(Requirement::Exists(key)),
-            ("DoesNotExist", true) => Ok(Requirement::DoesNotExist(key)),
-            _ => Err(wrong()),
-        }
-    });
-    equal.map(Ok).chain(expressions).collect::<Result<_, _>>().map(Selector)
+/// What a Fault is about.
+#[must_use]
+pub fn matches(wanted: &FaultMatch) -> Matches {
+    let FaultMatch {
+        operations,
+        callers,
+        names,
+        pools,
+        zones,
+        regions,
+        instance_types,
+        markets,
+        cluster_selector,
+        machine_selector,
+    } = wanted;
+    let set = |values: &[String]| values.iter().cloned().collect();
+    let selector = |selector: &Option<LabelSelector>| {
+        selector.as_ref().map(LabelSelector::get).cloned().unwrap_or_default()
+    };
+    Matches {
+        operations: operations.iter().copied().collect(),
+        callers: callers.iter().copied().collect(),
+        names: set(names),
+        pools: set(pools),
+        zones: set(zones),
+        regions: set(regions),
+        instance_types: set(instance_types),
+        markets: markets.iter().copied().collect(),
+        group: selector(cluster_selector),
+        instance: selector(machine_selector),
+    }
 }
 
 /// The budget of a Fault.

@@ -2,7 +2,7 @@
 //! clusters, and the IPAM provider for addresses.
 //!
 //! ```text
-//!  FaultSpec ──fields──▶ Budget, Selector | Mistake           ──▶ the target decides what it hits
+//!  FaultSpec ──fields──▶ Matches, Budget | Mistake            ──▶ the target decides what it hits
 //!                                                                         │
 //!  Event ◀──story── FaultStatus ◀──────────report────────────── Progress, FaultHit
 //! ```
@@ -20,7 +20,7 @@ mod story;
 mod target;
 
 pub use controller::{Error, FaultController};
-pub use fields::{Mistake, budget, is_of_addresses, mistake, selector};
+pub use fields::{Mistake, budget, is_of_addresses, matches, mistake};
 pub use id::{id_of, reference_to};
 pub use report::{Progress, number, status};
 pub use target::Target;

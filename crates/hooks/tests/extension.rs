@@ -9,6 +9,7 @@ use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::M
 use nephele_api::infrastructure::v1beta2::{InMemoryMachine, origin::Origin, update::Update};
 use nephele_hooks::{Access, extension};
 use nephele_kit::wall_clock;
+use nephele_model::GoDuration;
 use nephele_runtime_sdk::catalog::Release;
 use nephele_testkit::{ManagementApi, objects};
 use serde_json::{Value, json};
@@ -195,7 +196,10 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     assert_eq!(api.get::<InMemoryMachine>("w").await, asked);
     let asked = end_update(&api).await;
     assert_eq!(asked.asked_at, MicroTime("2026-01-02T03:04:05.678901Z".parse().unwrap()));
-    assert_eq!((asked.duration.as_str(), asked.software.version.as_str()), ("30s", "v1.36.4"));
+    assert_eq!(
+        (asked.duration.as_ref().map(GoDuration::as_str), asked.software.version.as_str()),
+        (Some("30s"), "v1.36.4")
+    );
     let shown = asked.software.files.map(|files| files.contents.into_keys().collect::<Vec<_>>());
     assert_eq!(shown, Some(vec!["/etc/motd".to_owned()]));
     let done = json!({ "status": "Success", "retryAfterSeconds": 0 });

@@ -1,13 +1,14 @@
-//! Leaked instances in a status, and the events about them.
+//! What leaked, in a status, and the events about leaked instances.
 
 pub(crate) mod load_balancers;
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
 use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
-use nephele_cloud::{Footprint, LeakedInstance};
+use nephele_cloud::{Footprint, Leaked};
 use nephele_kit::{Event, Events, Severity};
 use nephele_model::{ClusterId, MachineId, Market};
 
@@ -16,25 +17,32 @@ const ADDRESSES_MAX: usize = 16;
 /// How many leaked instances or load balancers an event names.
 const NAMED_MAX: usize = 5;
 
-/// Leaked instances as the status shows them that lists those of this catalog.
-pub(crate) fn to_api(leaked: Vec<LeakedInstance>, of: &str) -> Vec<v1alpha1::LeakedInstance> {
-    let one = |leaked: LeakedInstance| {
-        let LeakedInstance { machine, since, fault, addresses, footprint } = leaked;
-        let Footprint { zone, catalog, instance_type, processors, market } = footprint;
-        v1alpha1::LeakedInstance {
-            cloud: cloud_field(catalog, of),
-            name: machine.name,
-            cluster: machine.cluster.name,
-            instance_type: instance_type.unwrap_or_default(),
-            zone: zone.unwrap_or_default(),
-            market: if market == Market::Spot { market.as_str().to_owned() } else { String::new() },
-            vcpus: Some(processors.into()),
-            addresses: addresses.into_iter().take(ADDRESSES_MAX).collect(),
-            since: Some(MicroTime(since)),
-            fault,
-        }
-    };
-    leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
+/// The leaked instances and load balancers as the status shows them that lists those of this catalog.
+pub(crate) fn to_api(
+    leaked: &[Leaked<Timestamp>],
+    of: &str,
+) -> (Vec<v1alpha1::LeakedInstance>, Vec<v1alpha1::LeakedLoadBalancer>) {
+    let instances = leaked.iter().filter_map(|leaked| instance(leaked, of)).take(AFFECTED_MAX);
+    let balancers = leaked.iter().filter_map(|leaked| load_balancers::to_api(leaked, of)).take(AFFECTED_MAX);
+    (instances.collect(), balancers.collect())
+}
+
+fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInstance> {
+    let Leaked { id, since, fault, addresses, endpoint: _, footprint } = leaked.clone();
+    let MachineId { cluster, name } = MachineId::of_resource(&id)?;
+    let Footprint { zone, catalog, instance_type, processors, market } = footprint;
+    Some(v1alpha1::LeakedInstance {
+        cloud: cloud_field(catalog, of),
+        name,
+        cluster: cluster.name,
+        instance_type: instance_type.unwrap_or_default(),
+        zone: zone.unwrap_or_default(),
+        market: if market == Market::Spot { market.as_str().to_owned() } else { String::new() },
+        vcpus: Some(processors.into()),
+        addresses: addresses.into_iter().take(ADDRESSES_MAX).collect(),
+        since: Some(MicroTime(since)),
+        fault,
+    })
 }
 
 /// The field `cloud` of something that leaked, in a status that lists what is of the catalog `of`.
@@ -47,42 +55,47 @@ fn catalog_of(cloud: String, of: &str) -> String {
     if cloud.is_empty() { of.to_owned() } else { cloud }
 }
 
-/// The leaked instances of a status that lists those of this catalog.
+/// What a status lists that lists what is of this catalog.
 pub(crate) fn of_status(
-    listed: &[v1alpha1::LeakedInstance],
+    instances: &[v1alpha1::LeakedInstance],
+    balancers: &[v1alpha1::LeakedLoadBalancer],
     namespace: &str,
     of: &str,
-) -> Vec<LeakedInstance> {
-    let one = |listed: &v1alpha1::LeakedInstance| {
-        let v1alpha1::LeakedInstance {
-            name,
-            cluster,
-            instance_type,
-            market,
-            zone,
-            vcpus,
-            addresses,
-            since,
-            fault,
-            cloud,
-        } = listed.clone();
-        let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
-        let text = |text: String| Some(text).filter(|text| !text.is_empty());
-        Some(LeakedInstance {
-            machine: MachineId { cluster, name },
-            since: since?.0,
-            fault,
-            addresses,
-            footprint: Footprint {
-                zone: text(zone),
-                catalog: catalog_of(cloud, of),
-                instance_type: text(instance_type),
-                processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
-                market: Market::of(&market),
-            },
-        })
-    };
-    listed.iter().filter_map(one).collect()
+) -> Vec<Leaked<Timestamp>> {
+    let instances = instances.iter().filter_map(|listed| of_listed(listed, namespace, of));
+    let balancers = balancers.iter().filter_map(|listed| load_balancers::of_listed(listed, namespace, of));
+    instances.chain(balancers).collect()
+}
+
+fn of_listed(listed: &v1alpha1::LeakedInstance, namespace: &str, of: &str) -> Option<Leaked<Timestamp>> {
+    let v1alpha1::LeakedInstance {
+        name,
+        cluster,
+        instance_type,
+        market,
+        zone,
+        vcpus,
+        addresses,
+        since,
+        fault,
+        cloud,
+    } = listed.clone();
+    let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
+    let text = |text: String| Some(text).filter(|text| !text.is_empty());
+    Some(Leaked {
+        id: MachineId { cluster, name }.resource(),
+        since: since?.0,
+        fault,
+        addresses,
+        endpoint: None,
+        footprint: Footprint {
+            zone: text(zone),
+            catalog: catalog_of(cloud, of),
+            instance_type: text(instance_type),
+            processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
+            market: Market::of(&market),
+        },
+    })
 }
 
 /// Publishes which instances have leaked since the status before.
@@ -140,17 +153,16 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
 
-    fn leaked(name: &str, second: i64) -> LeakedInstance {
+    fn leaked(name: &str, second: i64) -> Leaked<Timestamp> {
         let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        LeakedInstance {
-            machine: MachineId { cluster, name: name.into() },
+        Leaked {
+            id: MachineId { cluster, name: name.into() }.resource(),
             since: Timestamp::from_millisecond(second * 1000 + 7).expect("in range"),
             fault: "f".into(),
             addresses: vec!["10.1.2.3".into()],
+            endpoint: None,
             footprint: Footprint {
                 zone: Some("a".into()),
                 catalog: "north".into(),
@@ -162,24 +174,29 @@ mod tests {
     }
 
     #[test]
-    fn a_status_reads_back_as_the_instances_that_it_lists() {
-        let all = vec![leaked("m", 1), leaked("m", 2)];
+    fn a_status_reads_back_as_what_it_lists() {
+        let balancer = |name: &str, port: Option<u16>| load_balancers::tests::leaked(name, port);
+        let all = vec![leaked("m", 1), leaked("m", 2), balancer("a", Some(65_535)), balancer("b", None)];
         // In a Fault, what was of a SimulatedCloud that is gone stays of it.
         for of in ["north", "default"] {
-            assert_eq!(of_status(&to_api(all.clone(), of), "default", of), all);
+            let (instances, balancers) = to_api(&all, of);
+            assert_eq!(of_status(&instances, &balancers, "default", of), all);
         }
-        let without_time = v1alpha1::LeakedInstance { since: None, ..to_api(all, "north").remove(0) };
-        assert_eq!(of_status(&[without_time], "default", "north"), []);
+        let (instances, balancers) = to_api(&all, "north");
+        let instance = v1alpha1::LeakedInstance { since: None, ..instances[0].clone() };
+        let balancer = v1alpha1::LeakedLoadBalancer { since: None, ..balancers[0].clone() };
+        assert_eq!(of_status(&[instance], &[balancer], "default", "north"), []);
     }
 
     #[test]
     fn an_event_names_what_is_new() {
-        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 1)).collect(), "north");
+        let list =
+            |names: &[&str]| to_api(&names.iter().map(|name| leaked(name, 1)).collect::<Vec<_>>(), "north").0;
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
         let told = "Instances exist and have no owner: b of cluster demo";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
-        let again = to_api(vec![leaked("b", 2)], "north");
+        let again = to_api(&[leaked("b", 2)], "north").0;
         assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");
         let many = news(&[], &list(&["a", "b", "c", "d", "e", "f", "g"])).expect("news");
         assert!(many.ends_with("e of cluster demo, and 2 more"), "{many}");

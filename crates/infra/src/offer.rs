@@ -128,8 +128,8 @@ pub(crate) fn catalog(cloud: &SimulatedCloudSpec) -> Catalog {
         instance_types: cloud.instance_types().iter().map(instance_type).collect(),
         images: cloud.images.iter().map(image).collect(),
         limits: limits(cloud),
-        latencies: latencies(&cloud.latency).0,
-        clock: clock::setting(&cloud.clock).0,
+        latencies: latencies(&cloud.latency),
+        clock: clock::setting(&cloud.clock),
         api: api_limits::limits(&cloud.api).0,
         seed: Some(&cloud.seed).filter(|seed| !seed.is_empty()).map(Seed::new),
     }

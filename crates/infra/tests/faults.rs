@@ -614,7 +614,8 @@ fn port(object: &InMemoryCluster) -> Option<i32> {
 
 /// How many load balancers of the cloud `default` are leaked.
 fn leaked_balancers(cloud: &Cloud) -> usize {
-    cloud.observe_catalog(NAMESPACE, "default").record.leaked_load_balancers.len()
+    let leaked = cloud.observe_catalog(NAMESPACE, "default").record.leaked;
+    leaked.iter().filter(|leaked| leaked.id.kind == ResourceKind::LoadBalancer).count()
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use nephele_api::infrastructure::v1beta2::{
 };
 use nephele_api::labels;
 use nephele_cloud::{Allocation, Cloud};
-use nephele_model::Stage;
+use nephele_model::{Fraction, GoDuration, Stage};
 use nephele_testkit::ManagementApi;
 use nephele_testkit::objects;
 use serde_json::json;
@@ -294,7 +294,8 @@ async fn durations(first_port: u16, names: [&str; 3]) -> Vec<[i64; 2]> {
     world.cluster("demo").await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
     let component = || {
-        let (startup_duration, startup_jitter) = ("40ms".to_owned(), "1.0".to_owned());
+        let startup_duration = GoDuration::parse("40ms").ok();
+        let startup_jitter = Fraction::parse("1.0").ok();
         Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
     };
     let behaviour = Behaviour { vm: component(), node: component(), ..Behaviour::default() };

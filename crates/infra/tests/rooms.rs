@@ -6,6 +6,7 @@ use nephele_api::cloud::v1alpha1::{
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_model::GoDuration;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 
@@ -102,7 +103,7 @@ async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
 async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
     let world = World::start(52_700);
     started(&world).await;
-    let api = CloudApi { read_after_write_lag: "1h".into(), ..CloudApi::default() };
+    let api = CloudApi { read_after_write_lag: GoDuration::parse("1h").ok(), ..CloudApi::default() };
     limited(&world, SimulatedCloudSpec { api, ..SimulatedCloudSpec::default() }).await;
     world.api.eventually("default", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
     let hidden = worker(&world, "a", "").await;

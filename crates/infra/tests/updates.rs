@@ -9,6 +9,7 @@ use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::update::{Files, Software, UPDATE_IN_PROGRESS_ANNOTATION, Update};
+use nephele_model::GoDuration;
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 
@@ -28,8 +29,8 @@ fn update(world: &World, version: &str, duration: &str) -> Update {
         software: software(version),
         // The cloud counts in milliseconds.
         asked_at: MicroTime(Timestamp::from_millisecond(now.as_millisecond()).expect("an instant")),
-        duration: duration.into(),
-        jitter: String::new(),
+        duration: GoDuration::parse(duration).ok(),
+        jitter: None,
         failure: String::new(),
         ended: None,
     }
@@ -157,8 +158,11 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     let api = world.stop().await;
     let hour_ago = api.clock()() - jiff::SignedDuration::from_secs(3600);
     let asked_at = MicroTime(Timestamp::from_millisecond(hour_ago.as_millisecond()).expect("an instant"));
-    let earlier =
-        Update { asked_at: asked_at.clone(), duration: "59m".into(), ..before.expect("it was asked for") };
+    let earlier = Update {
+        asked_at: asked_at.clone(),
+        duration: GoDuration::parse("59m").ok(),
+        ..before.expect("it was asked for")
+    };
     api.patch::<InMemoryMachine>("w", &asking(&earlier)).await;
     let world = World::over(api, world::Setup::at(18_100));
     let over = says(&world, "False", "NotUpdating").await;

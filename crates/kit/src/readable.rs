@@ -66,6 +66,11 @@ impl<K: Kind> Readable<K> {
     }
 
     /// The object.
+    pub fn object(&self) -> &K {
+        &self.object
+    }
+
+    /// The object.
     pub fn into_object(self) -> K {
         self.object
     }

@@ -162,6 +162,35 @@ fn the_mark_names_the_first_part_that_cannot_be_read_and_the_rest_is_kept() {
         read(&object::<Fault>(json!({ "spec": { "effect": 1 }, "status": { "phase": "Active" } })));
     assert!(unreadable(&fault.metadata).is_some_and(|message| message.starts_with("spec.effect: ")));
     assert_eq!(fault.status.expect("it is kept").phase, "Active");
+    for (part, mistake) in [
+        (json!({ "callers": ["machine", "infra"] }), "spec.match.callers[1]: unknown variant `infra`"),
+        (json!({ "clusterSelector": "all" }), "spec.match.clusterSelector: \"all\" is not a label selector"),
+    ] {
+        let spec = json!({ "match": part, "effect": { "freeze": {} } });
+        let fault: Fault = read(&object::<Fault>(json!({ "spec": spec })));
+        assert!(unreadable(&fault.metadata).is_some_and(|told| told.starts_with(mistake)), "{part}");
+    }
+}
+
+#[test]
+fn a_text_that_got_past_the_schema_is_left_out_with_what_needs_it() {
+    let written = json!({ "uniform": { "min": "2s", "max": "1s" } });
+    let node = json!({ "fixed": { "duration": "1s" } });
+    let spec = json!({ "latency": { "vm": written, "node": node }, "clock": { "rate": "fast", "steps": 3 } });
+    let cloud: SimulatedCloud = read(&object::<SimulatedCloud>(json!({ "spec": spec })));
+    let mistake = r#"spec.clock.rate: "fast" is not a number from 0.01 to 1000"#;
+    assert_eq!(unreadable(&cloud.metadata), Some(mistake));
+    let rest = json!({ "latency": { "node": node }, "clock": { "steps": 3 } });
+    assert_eq!(serde_json::to_value(&cloud.spec).expect("JSON"), rest);
+    let node = json!({ "provisioning": { "startupDuration": "2s" } });
+    let vm = json!({ "provisioning": { "startupDuration": "soon", "startupJitter": ".5" } });
+    let spec = json!({ "instanceType": "large", "behaviour": { "node": node, "vm": vm } });
+    let machine: InMemoryMachine = read(&object::<InMemoryMachine>(json!({ "spec": spec })));
+    let mistake = r#"spec.behaviour.vm.provisioning.startupDuration: "soon" is not a duration such as 90s"#;
+    assert_eq!(unreadable(&machine.metadata), Some(mistake));
+    let vm = json!({ "provisioning": { "startupJitter": ".5" } });
+    let rest = json!({ "instanceType": "large", "behaviour": { "node": node, "vm": vm } });
+    assert_eq!(serde_json::to_value(&machine.spec).expect("JSON"), rest);
 }
 
 #[test]

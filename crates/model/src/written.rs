@@ -1,6 +1,8 @@
-//! Values that users write as text: durations and fractions. Each keeps its text, so that an object that is written again
+//! Values that users write as text: durations, fractions, rates of clocks and amounts of money. Each keeps its text, so that an object that is written again
 //! has what its user wrote.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -19,6 +21,20 @@ pub struct Fraction {
     value: f64,
 }
 
+/// How much time passes in a cloud for each second: a decimal number from 0.01 to 1000, with up to six decimal places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockRate {
+    text: Box<str>,
+    millionths: u64,
+}
+
+/// An amount of money, or a price: a decimal number of zero or more, with up to six decimal places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amount {
+    text: Box<str>,
+    millionths: u64,
+}
+
 /// It is never NaN.
 impl Eq for Fraction {}
 
@@ -26,13 +42,37 @@ impl Eq for Fraction {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FractionError;
 
-impl std::fmt::Display for FractionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for FractionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("must be a decimal fraction from 0 to 1, such as 0.2")
     }
 }
 
 impl std::error::Error for FractionError {}
+
+/// A text that is no amount of money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AmountError;
+
+impl fmt::Display for AmountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be a decimal number with up to six decimal places, such as 0.096")
+    }
+}
+
+impl std::error::Error for AmountError {}
+
+/// A text that is not the rate of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockRateError;
+
+impl fmt::Display for ClockRateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be a decimal number from 0.01 to 1000")
+    }
+}
+
+impl std::error::Error for ClockRateError {}
 
 impl GoDuration {
     /// Reads a duration.
@@ -41,6 +81,13 @@ impl GoDuration {
     /// If the text does not follow Go's syntax, or the duration is negative or longer than 292 years.
     pub fn parse(text: &str) -> Result<Self, nephele_go_duration::DurationError> {
         Ok(Self { value: nephele_go_duration::parse(text)?, text: text.into() })
+    }
+
+    /// A duration that no user has written, in whole milliseconds.
+    #[must_use]
+    pub fn of(duration: Duration) -> Self {
+        let value = Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+        Self { text: nephele_go_duration::format(value).into(), value }
     }
 
     /// The duration.
@@ -88,39 +135,123 @@ impl Fraction {
     }
 }
 
+impl ClockRate {
+    const MILLIONTHS: RangeInclusive<u64> = 10_000..=1_000_000_000;
+
+    /// Reads a rate, as the schema has it.
+    ///
+    /// # Errors
+    /// If the text is no such number.
+    pub fn parse(text: &str) -> Result<Self, ClockRateError> {
+        let (whole, _) = text.split_once('.').unwrap_or((text, ""));
+        let has_spare_zero = whole.len() > 1 && whole.starts_with('0');
+        let millionths = millionths(text).filter(|_| !has_spare_zero).ok_or(ClockRateError)?;
+        let is_rate = Self::MILLIONTHS.contains(&millionths);
+        if is_rate { Ok(Self { text: text.into(), millionths }) } else { Err(ClockRateError) }
+    }
+
+    /// A rate that no user has written, or the next one that is allowed.
+    #[must_use]
+    pub fn of(millionths: u64) -> Self {
+        let millionths = millionths.clamp(*Self::MILLIONTHS.start(), *Self::MILLIONTHS.end());
+        Self { text: decimal(millionths), millionths }
+    }
+
+    /// The rate in millionths.
+    #[must_use]
+    pub fn millionths(&self) -> u64 {
+        self.millionths
+    }
+
+    /// What its user wrote.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Amount {
+    /// Reads an amount.
+    ///
+    /// # Errors
+    /// If the text is no such number, or the number is beyond 64 bits of millionths.
+    pub fn parse(text: &str) -> Result<Self, AmountError> {
+        let millionths = millionths(text).ok_or(AmountError)?;
+        Ok(Self { text: text.into(), millionths })
+    }
+
+    /// An amount that no user has written.
+    #[must_use]
+    pub fn of(millionths: u64) -> Self {
+        Self { text: decimal(millionths), millionths }
+    }
+
+    /// The amount in millionths.
+    #[must_use]
+    pub fn millionths(&self) -> u64 {
+        self.millionths
+    }
+
+    /// What its user wrote.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Nothing.
+impl Default for Amount {
+    fn default() -> Self {
+        Self::of(0)
+    }
+}
+
+/// A decimal number with up to six decimal places, in millionths.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let fraction = format!("{fraction:0<6}").parse::<u64>().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
+/// The shortest text for so many millionths.
+fn decimal(millionths: u64) -> Box<str> {
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
 /// The leading digits of a text, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-impl Serialize for GoDuration {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
+/// A value that is written as its text.
+macro_rules! written {
+    ($value:ident, $expected:literal) => {
+        impl Serialize for $value {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.text)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $value {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let wrong = |_| de::Error::custom(format_args!(concat!("{:?} is not ", $expected), text));
+                Self::parse(&text).map_err(wrong)
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for GoDuration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = |_| de::Error::custom(format_args!("{text:?} is not a duration such as 90s"));
-        Self::parse(&text).map_err(wrong)
-    }
-}
-
-impl Serialize for Fraction {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Fraction {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = |_| de::Error::custom(format_args!("{text:?} is not a fraction from 0 to 1"));
-        Self::parse(&text).map_err(wrong)
-    }
-}
+written!(GoDuration, "a duration such as 90s");
+written!(Fraction, "a fraction from 0 to 1");
+written!(ClockRate, "a number from 0.01 to 1000");
+written!(Amount, "an amount such as 0.096");
 
 #[cfg(test)]
 mod tests {
@@ -134,6 +265,31 @@ mod tests {
         nephele_growth::assert_linear("fraction", 64 * 1024, &["", "0."], |text| {
             let _ = Fraction::parse(text);
         });
+        nephele_growth::assert_linear("rate of a clock", 64 * 1024, &["", "0."], |text| {
+            let _ = ClockRate::parse(text);
+        });
+        nephele_growth::assert_linear("amount", 64 * 1024, &["", "0."], |text| {
+            let _ = Amount::parse(text);
+        });
+    }
+
+    #[test]
+    fn an_amount_has_up_to_six_decimal_places() {
+        let value = |text| Amount::parse(text).map(|amount| amount.millionths());
+        for (text, millionths) in [
+            ("0", 0),
+            ("0.096", 96_000),
+            ("12", 12_000_000),
+            ("999999.999999", 999_999_999_999),
+            ("18446744073709.551615", u64::MAX),
+        ] {
+            assert_eq!(value(text), Ok(millionths), "{text}");
+        }
+        for wrong in
+            ["", "-1", ".5", "1.", "1e3", "0.0000001", "18446744073709.551616", "99999999999999999999"]
+        {
+            assert_eq!(value(wrong), Err(AmountError), "{wrong:?}");
+        }
     }
 
     #[test]
@@ -150,13 +306,56 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_a_decimal_number_from_0_01_to_1000() {
+        let value = |text| ClockRate::parse(text).map(|rate| rate.millionths());
+        for (text, millionths) in [
+            ("0.01", 10_000),
+            ("0.25", 250_000),
+            ("1", 1_000_000),
+            ("3.70", 3_700_000),
+            ("12.000001", 12_000_001),
+            ("1000", 1_000_000_000),
+            ("1000.0", 1_000_000_000),
+        ] {
+            assert_eq!(value(text), Ok(millionths), "{text}");
+        }
+        for wrong in [
+            "",
+            ".",
+            "0",
+            "0.009",
+            "0.009999",
+            "1000.1",
+            "10000",
+            "1e3",
+            "-1",
+            "+1",
+            "NaN",
+            "inf",
+            ".5",
+            "5.",
+            "01",
+            "00.5",
+            "1.0000001",
+            "1.5.5",
+            "1 ",
+        ] {
+            assert_eq!(value(wrong), Err(ClockRateError), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn what_a_user_wrote_is_written_again() {
         let duration: GoDuration = serde_json::from_value(json!("1m30.0s")).expect("a duration");
         assert_eq!(duration.get(), Duration::from_secs(90));
         assert_eq!(serde_json::to_value(&duration).expect("text"), json!("1m30.0s"));
+        let of_code = GoDuration::of(Duration::from_micros(1_500_999));
+        assert_eq!(GoDuration::parse("1500ms"), Ok(of_code));
         let fraction: Fraction = serde_json::from_value(json!(".50")).expect("a fraction");
         assert_eq!(fraction.per_million(), 500_000);
         assert_eq!(serde_json::to_value(&fraction).expect("text"), json!(".50"));
+        let rate: ClockRate = serde_json::from_value(json!("3.70")).expect("a rate");
+        assert_eq!(serde_json::to_value(&rate).expect("text"), json!("3.70"));
     }
 
     #[test]
@@ -171,6 +370,29 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "[-+0-9.e ]{0,24}|.{0,12}") {
             let _ = Fraction::parse(&text);
+        }
+
+        #[test]
+        fn any_text_is_a_rate_or_none(text in "[-+0-9.e ]{0,12}|.{0,12}") {
+            let _ = ClockRate::parse(&text);
+        }
+
+        #[test]
+        fn any_text_is_an_amount_or_none(text in "[-+0-9.e ]{0,24}|.{0,12}") {
+            let _ = Amount::parse(&text);
+        }
+
+        #[test]
+        fn an_amount_reads_back_from_its_text(millionths: u64) {
+            let amount = Amount::of(millionths);
+            prop_assert_eq!(Amount::parse(amount.as_str()), Ok(amount));
+        }
+
+        #[test]
+        fn a_rate_reads_back_from_its_text(millionths in ClockRate::MILLIONTHS) {
+            let rate = ClockRate::of(millionths);
+            prop_assert_eq!(rate.millionths(), millionths);
+            prop_assert_eq!(ClockRate::parse(rate.as_str()), Ok(rate));
         }
 
         #[test]

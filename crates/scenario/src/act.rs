@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, FaultSpec, Scenario, SimulatedCloud};
-use nephele_kit::{Event, Events, Severity, watch_filter_label};
+use nephele_kit::{Event, Events, Readable, Severity, watch_filter_label};
 use serde_json::{Value, json};
 
 use crate::manifests;
@@ -104,7 +104,7 @@ impl Actor<'_> {
     }
 
     async fn set_clock(&self, cloud: &str, version: &str, clock: &CloudClock) -> Result<String, Refusal> {
-        let api: Api<SimulatedCloud> = Api::namespaced(self.client.clone(), &self.namespace());
+        let api: Api<Readable<SimulatedCloud>> = Api::namespaced(self.client.clone(), &self.namespace());
         let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "clock": clock } });
         let patched = api.patch(cloud, &PatchParams::default(), &Patch::Merge(patch)).await;
         let what = format!("change the clock of SimulatedCloud {cloud}");

@@ -5,9 +5,13 @@
 
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{ClockRate, CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_model::{ClockRate, GoDuration};
 
 pub use crate::script::ClockChange;
+
+/// The rate of a clock that sets none, in millionths.
+const RATE: u64 = 1_000_000;
 
 /// What is known of the clock of a SimulatedCloud.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +35,11 @@ pub(crate) enum SeenClock {
 /// status.
 #[must_use]
 pub fn in_force(cloud: &SimulatedCloud) -> Option<CloudClockStatus> {
-    let unchanged =
-        || CloudClockStatus { rate: "1".to_owned(), paused: Some(false), ..CloudClockStatus::default() };
+    let unchanged = || CloudClockStatus {
+        rate: Some(ClockRate::of(RATE)),
+        paused: Some(false),
+        ..CloudClockStatus::default()
+    };
     cloud.status.as_ref().map(|status| status.clock.clone().unwrap_or_else(unchanged))
 }
 
@@ -42,27 +49,24 @@ pub fn in_force(cloud: &SimulatedCloud) -> Option<CloudClockStatus> {
 pub fn wanted(change: &ClockChange, set: &CloudClock, in_force: &CloudClockStatus) -> CloudClock {
     let ClockChange { cloud: _, rate, paused, step, jump } = change;
     let steps = set.steps.max(in_force.steps).unwrap_or(0);
-    let ahead = total(&set.ahead).max(total(&in_force.ahead));
+    let ahead = total(set.ahead.as_ref()).max(total(in_force.ahead.as_ref()));
     CloudClock {
-        rate: rate.clone().unwrap_or_default(),
+        rate: rate.clone(),
         paused: *paused,
         steps: step.map(|step| steps.saturating_add(step)),
-        ahead: jump.map(|jump| format_total(ahead.saturating_add(jump))).unwrap_or_default(),
+        ahead: jump.map(|jump| rounded_up(ahead.saturating_add(jump))),
     }
 }
 
 /// What of a wanted clock is not set yet. A count and a total that are higher than wanted are left as they are.
 #[must_use]
 pub fn missing(wanted: &CloudClock, set: &CloudClock) -> CloudClock {
-    let rate_of = |clock: &CloudClock| {
-        if clock.rate.is_empty() { Ok(ClockRate::ONE) } else { ClockRate::parse(&clock.rate) }
-    };
-    let has_rate = wanted.rate.is_empty() || rate_of(wanted) == rate_of(set);
+    let rate = set.rate.as_ref().map_or(RATE, ClockRate::millionths);
     CloudClock {
-        rate: if has_rate { String::new() } else { wanted.rate.clone() },
+        rate: wanted.rate.clone().filter(|wanted| wanted.millionths() != rate),
         paused: wanted.paused.filter(|paused| set.paused.unwrap_or(false) != *paused),
         steps: wanted.steps.filter(|steps| set.steps.unwrap_or(0) < *steps),
-        ahead: if total(&set.ahead) < total(&wanted.ahead) { wanted.ahead.clone() } else { String::new() },
+        ahead: wanted.ahead.clone().filter(|ahead| total(set.ahead.as_ref()) < ahead.get()),
     }
 }
 
@@ -77,25 +81,23 @@ pub fn is_in_force(wanted: &CloudClock, status: &CloudClockStatus) -> bool {
 #[must_use]
 pub fn told(clock: &CloudClock) -> String {
     let CloudClock { rate, paused, steps, ahead } = clock;
-    let text = |name: &str, value: &str| (!value.is_empty()).then(|| format!("{name} {value}"));
     let parts = [
-        text("rate", rate),
+        rate.as_ref().map(|rate| format!("rate {}", rate.as_str())),
         paused.map(|paused| format!("paused {paused}")),
         steps.map(|steps| format!("steps {steps}")),
-        text("ahead", ahead),
+        ahead.as_ref().map(|ahead| format!("ahead {}", ahead.as_str())),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A total; zero when it cannot be read, as for the clock.
-fn total(text: &str) -> Duration {
-    nephele_go_duration::parse(text).unwrap_or_default()
+fn total(ahead: Option<&GoDuration>) -> Duration {
+    ahead.map(GoDuration::get).unwrap_or_default()
 }
 
 /// A total in whole milliseconds, rounded up: the clock shows no parts of these.
-fn format_total(total: Duration) -> String {
+fn rounded_up(total: Duration) -> GoDuration {
     let millis = total.as_nanos().div_ceil(1_000_000);
-    nephele_go_duration::format(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+    GoDuration::of(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -116,7 +118,7 @@ mod tests {
     fn steps_and_jumps_count_from_the_highest_that_the_clock_knows() {
         let change = ClockChange {
             cloud: "default".into(),
-            rate: Some("0.5".into()),
+            rate: ClockRate::parse("0.5").ok(),
             paused: Some(true),
             step: Some(2),
             jump: Some(Duration::from_micros(60_000_500)),

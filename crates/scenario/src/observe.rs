@@ -45,8 +45,9 @@ pub(crate) async fn observe(
 }
 
 async fn clock_of(client: &Client, namespace: &str, cloud: &str) -> SeenClock {
-    let api: Api<SimulatedCloud> = Api::namespaced(client.clone(), namespace);
-    match get(&api, cloud, &format!("SimulatedCloud {cloud}"), CLOUDS).await {
+    let api: Api<Readable<SimulatedCloud>> = Api::namespaced(client.clone(), namespace);
+    let read = get(&api, cloud, &format!("SimulatedCloud {cloud}"), CLOUDS).await;
+    match read.map(|found| found.map(Readable::into_object)) {
         Ok(Some(cloud)) => SeenClock::Read {
             version: cloud.resource_version().unwrap_or_default(),
             in_force: clock::in_force(&cloud),

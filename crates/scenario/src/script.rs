@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::core::{GroupVersionKind, Selector};
 use nephele_api::cloud::v1alpha1::FaultSpec;
+use nephele_model::ClockRate;
 use serde_json::Value;
 
 /// The steps of a scenario.
@@ -59,8 +60,8 @@ pub(crate) enum Action {
 pub struct ClockChange {
     /// The name of the SimulatedCloud.
     pub cloud: String,
-    /// The rate as it is written, if it changes.
-    pub rate: Option<String>,
+    /// The rate, if it changes.
+    pub rate: Option<ClockRate>,
     /// Whether the clock stands still, if that changes.
     pub paused: Option<bool>,
     /// How many things end; none if the counter stays as it is.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{GroupVersionKind, Selector};
 use nephele_api::cloud::v1alpha1::{
-    Apply, CLOCK_STEPS_MAX, ClockChange, ClockRate, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES,
-    MachineCount, Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
+    Apply, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal, MACHINE_PHASES, MachineCount,
+    Never, ObjectField, Scale, ScenarioSpec, StepAction, Upgrade,
 };
 use nephele_api::names::{is_dns_label, is_dns_subdomain, shown};
 use nephele_api::{cloud, core, infrastructure, ipam};
+use nephele_model::ClockRate;
 use serde_json::Value;
 
 use crate::expand::{FlatStep, TEXTS_MAX, expanded, too_many_texts, written_bytes};
@@ -190,16 +191,12 @@ fn clock_change(field: &str, change: &ClockChange) -> Valid<script::ClockChange>
     if rate.is_empty() && paused.is_none() && step.is_none() && jump.is_empty() {
         return Err(mistake(field, "must have one of rate, paused, step and jump"));
     }
-    if !rate.is_empty()
-        && let Err(error) = ClockRate::parse(rate)
-    {
-        return Err(mistake(format!("{field}.rate"), format!("{rate:?} {error}")));
-    }
+    let wrong = |error| mistake(format!("{field}.rate"), format!("{rate:?} {error}"));
+    let rate = (!rate.is_empty()).then(|| ClockRate::parse(rate).map_err(wrong)).transpose()?;
     if let Some(step) = step.filter(|step| !(1..=CLOCK_STEPS_MAX).contains(step)) {
         return Err(mistake(format!("{field}.step"), format!("{step} must be 1 to {CLOCK_STEPS_MAX}")));
     }
     let jump = (!jump.is_empty()).then(|| duration(&format!("{field}.jump"), jump)).transpose()?;
-    let rate = Some(rate.clone()).filter(|rate| !rate.is_empty());
     Ok(script::ClockChange { cloud, rate, paused: *paused, step: *step, jump })
 }
 

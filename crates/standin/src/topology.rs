@@ -45,15 +45,7 @@ pub(crate) enum TopologyError {
     #[error("{path}.replicas is {replicas}, which is not between 0 and {REPLICAS_MAX}")]
     Replicas { path: String, replicas: i64 },
     #[error("failed to read the variable {name}: {source}")]
-    Variable { name: String, source: serde_json::Error },
-    #[error("the variable {variable} has {value:?} as the {field} of {part}, which is not {expected}")]
-    Startup {
-        variable: &'static str,
-        part: &'static str,
-        field: &'static str,
-        value: String,
-        expected: &'static str,
-    },
+    Variable { name: String, source: serde_path_to_error::Error<serde_json::Error> },
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -20,6 +20,7 @@ use nephele_api::{
     },
     labels,
 };
+use nephele_model::GoDuration;
 use nephele_pki::{Authority, KeyAlgorithm};
 
 /// The namespace of all objects.
@@ -132,7 +133,7 @@ pub fn in_memory_machine(machine: &Machine) -> InMemoryMachine {
 #[must_use]
 pub fn starting_in(startup_duration: &str) -> InMemoryMachineSpec {
     let component = || {
-        let startup_duration = startup_duration.to_owned();
+        let startup_duration = Some(GoDuration::parse(startup_duration).expect("a duration"));
         Some(Component { provisioning: Provisioning { startup_duration, ..Provisioning::default() } })
     };
     InMemoryMachineSpec {

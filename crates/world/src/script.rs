@@ -70,7 +70,7 @@ pub(crate) fn wrong(before: &[StepStatus], steps: &[StepStatus], counts_on: bool
         }
     }
     let counts: Vec<_> = steps.iter().filter_map(|step| step.clock.as_ref()?.steps).collect();
-    let total = |step: &StepStatus| nephele_go_duration::parse(&step.clock.as_ref()?.ahead).ok();
+    let total = |step: &StepStatus| Some(step.clock.as_ref()?.ahead.as_ref()?.get());
     let totals: Vec<_> = steps.iter().filter_map(total).collect();
     let grow = counts.is_sorted_by(|one, next| one < next) && totals.is_sorted_by(|one, next| one < next);
     if counts_on && !grow {

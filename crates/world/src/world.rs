@@ -23,6 +23,7 @@ use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
 use nephele_api::labels;
 use nephele_apiserver::Store;
 use nephele_kit::WATCH_FILTER_LABEL;
+use nephele_model::{Fraction, GoDuration};
 use nephele_pki::KeyAlgorithm;
 use nephele_standin::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
 use nephele_state::MemoryDisk;
@@ -904,8 +905,9 @@ pub(crate) fn watch_label(namespace: &str) -> BTreeMap<String, String> {
 /// Machines take some seconds to boot, with random differences.
 fn behaviour() -> Behaviour {
     let part = |startup_duration: &str| {
-        let startup_duration = startup_duration.to_owned();
-        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter: "0.5".to_owned() } })
+        let startup_duration = GoDuration::parse(startup_duration).ok();
+        let startup_jitter = Fraction::parse("0.5").ok();
+        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
     };
     Behaviour { vm: part("10s"), node: part("4s"), api_server: part("5s"), etcd: part("3s") }
 }

@@ -15,6 +15,8 @@
 //! annotation. Each part of the annotation is used only while it converts to the part that the object has now. So a
 //! change in one version is visible in the other, and unchanged parts stay as they were written.
 //!
+//! A spec that is the same in both versions is not read: a text in it that got past its schema stays as it is.
+//!
 //! `failureReason` and `failureMessage` of the old version do not exist in the new one, and are in the annotation
 //! while the object has a status.
 
@@ -25,6 +27,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use thiserror::Error;
 
+use self::parts::Part;
 use super::{GROUP, v1beta1, v1beta2};
 
 /// Why an object cannot be converted to another version.
@@ -76,14 +79,14 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
         "InMemoryClusterTemplate" => {
             one::<v1beta1::InMemoryClusterTemplate, v1beta2::InMemoryClusterTemplate>
         }
-        "InMemoryMachine" => one::<v1beta1::InMemoryMachine, v1beta2::InMemoryMachine>,
-        "InMemoryMachineTemplate" => {
-            one::<v1beta1::InMemoryMachineTemplate, v1beta2::InMemoryMachineTemplate>
+        "InMemoryMachine" => {
+            with_spec_as_it_is::<v1beta1::InMemoryMachineStatus, v1beta2::InMemoryMachineStatus>
         }
-        "InMemoryMachinePool" => one::<v1beta1::InMemoryMachinePool, v1beta2::InMemoryMachinePool>,
-        "InMemoryMachinePoolTemplate" => {
-            one::<v1beta1::InMemoryMachinePoolTemplate, v1beta2::InMemoryMachinePoolTemplate>
+        "InMemoryMachinePool" => {
+            with_spec_as_it_is::<v1beta1::InMemoryMachinePoolStatus, v1beta2::InMemoryMachinePoolStatus>
         }
+        // Nothing differs in these kinds.
+        "InMemoryMachineTemplate" | "InMemoryMachinePoolTemplate" => renamed,
         _ => return Err(unknown()),
     };
     if from == to { Ok(object) } else { convert(object, to) }
@@ -95,6 +98,15 @@ enum Version {
     V1Beta2,
 }
 
+impl Version {
+    fn name(self) -> &'static str {
+        match self {
+            Self::V1Beta1 => v1beta1::VERSION,
+            Self::V1Beta2 => v1beta2::VERSION,
+        }
+    }
+}
+
 fn version_of(api_version: &str) -> Option<Version> {
     match api_version.strip_prefix(GROUP)?.strip_prefix('/')? {
         v1beta1::VERSION => Some(Version::V1Beta1),
@@ -103,20 +115,58 @@ fn version_of(api_version: &str) -> Option<Version> {
     }
 }
 
+fn read<T: DeserializeOwned>(object: Value) -> Result<T, ConversionError> {
+    serde_json::from_value(object).map_err(ConversionError::Read)
+}
+
 /// Converts an object of a kind that is `Old` in `v1beta1` and `New` in `v1beta2` to the other version.
 fn one<Old, New>(object: Value, to: Version) -> Result<Value, ConversionError>
 where
     Old: From<New> + Serialize + DeserializeOwned,
     New: From<Old> + Serialize + DeserializeOwned,
 {
-    fn read<T: DeserializeOwned>(object: Value) -> Result<T, ConversionError> {
-        serde_json::from_value(object).map_err(ConversionError::Read)
+    Ok(match to {
+        Version::V1Beta1 => json(Old::from(read::<New>(object)?)),
+        Version::V1Beta2 => json(New::from(read::<Old>(object)?)),
+    })
+}
+
+fn json(value: impl Serialize) -> Value {
+    serde_json::to_value(value).expect("a part of an object of the API is JSON")
+}
+
+/// Converts an object of a kind whose spec is the same in both versions, and whose status is `Old` in `v1beta1` and `New` in
+/// `v1beta2`.
+fn with_spec_as_it_is<Old, New>(object: Value, to: Version) -> Result<Value, ConversionError>
+where
+    Old: Part<Other = New> + Serialize + DeserializeOwned,
+    New: Part<Other = Old> + Serialize + DeserializeOwned,
+{
+    fn with_status<Status>(mut object: Value, from: Version, to: Version) -> Result<Value, ConversionError>
+    where
+        Status: Part<Other: Serialize + DeserializeOwned> + Serialize + DeserializeOwned,
+    {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let metadata = read(object["metadata"].take())?;
+        let status: Option<Status> = read(object["status"].take())?;
+        let (metadata, (), status) = object::converted(metadata, (), status, &kind, [from.name(), to.name()]);
+        object["metadata"] = json(metadata);
+        object["status"] = json(status);
+        renamed(object, to)
     }
-    let converted = match to {
-        Version::V1Beta1 => serde_json::to_value(Old::from(read::<New>(object)?)),
-        Version::V1Beta2 => serde_json::to_value(New::from(read::<Old>(object)?)),
-    };
-    Ok(converted.expect("an object of the API is JSON"))
+    match to {
+        Version::V1Beta1 => with_status::<New>(object, Version::V1Beta2, to),
+        Version::V1Beta2 => with_status::<Old>(object, Version::V1Beta1, to),
+    }
+}
+
+/// The object in another version from which it does not differ.
+fn renamed(mut object: Value, to: Version) -> Result<Value, ConversionError> {
+    object["apiVersion"] = format!("{GROUP}/{}", to.name()).into();
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|name, value| name != "status" || !value.is_null());
+    }
+    Ok(object)
 }
 
 /// Both conversions for a kind.
@@ -143,8 +193,6 @@ macro_rules! both_ways {
 }
 
 both_ways!(InMemoryCluster);
-both_ways!(InMemoryMachine);
-both_ways!(InMemoryMachinePool);
 
 /// The same for a kind without a status.
 macro_rules! both_ways_without_status {
@@ -166,27 +214,6 @@ macro_rules! both_ways_without_status {
 }
 
 both_ways_without_status!(InMemoryClusterTemplate);
-
-/// Templates of machines and of pools are the same in both versions.
-macro_rules! renamed {
-    ($kind:ident, $spec:ident, $resource:ident) => {
-        renamed!($kind, $spec, $resource, v1beta1, v1beta2);
-        renamed!($kind, $spec, $resource, v1beta2, v1beta1);
-    };
-    ($kind:ident, $spec:ident, $resource:ident, $from:ident, $to:ident) => {
-        impl From<$from::$kind> for $to::$kind {
-            fn from(object: $from::$kind) -> Self {
-                let $from::$kind { metadata, spec, status } = object;
-                let $from::$resource { metadata: labels, spec } = spec.template;
-                let template = $to::$resource { metadata: labels, spec: parts::Part::plainly(&spec) };
-                Self { metadata, spec: $to::$spec { template }, status }
-            }
-        }
-    };
-}
-
-renamed!(InMemoryMachineTemplate, InMemoryMachineTemplateSpec, InMemoryMachineTemplateResource);
-renamed!(InMemoryMachinePoolTemplate, InMemoryMachinePoolTemplateSpec, InMemoryMachinePoolTemplateResource);
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The clusters of the demo.
 
 use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
+use nephele_model::{Fraction, GoDuration};
 use nephele_standin::{ClusterPlan, DeploymentPlan, KeyAlgorithm, Plan};
 
 use super::pools;
@@ -12,9 +13,9 @@ const VERSION: &str = "v1.36.3";
 /// come from pools, and their workers have the label that the flavors give to theirs. The large cluster is dual-stack.
 pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
-        let provisioning =
-            Provisioning { startup_duration: startup_duration.to_owned(), startup_jitter: "0.5".to_owned() };
-        Some(Component { provisioning })
+        let startup_duration = GoDuration::parse(startup_duration).ok();
+        let startup_jitter = Fraction::parse("0.5").ok();
+        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
     };
     let behaviour =
         Behaviour { vm: part("500ms"), node: part("200ms"), api_server: part("300ms"), etcd: part("200ms") };

@@ -13,14 +13,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nephele_model::{
-    Decided, FaultRecord, GroupId, ResourceId, ResourceKind, SimTime, StageName, count_step,
+    Decided, FaultRecord, GroupId, Matches, ResourceId, ResourceKind, SimTime, StageName, count_step,
 };
 
 use super::{Engine, load_balancer_of, reschedule};
 use crate::affliction::{Affliction, NoticeEnd};
 use crate::clock::CloudTime;
 use crate::event::{Event, EventKind};
-use crate::fault::{FaultState, Matches, Subject};
+use crate::fault::{FaultState, Subject};
 use crate::resource::{Due, Resource, StageState};
 use crate::setting::Setting;
 

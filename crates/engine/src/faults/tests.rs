@@ -3,13 +3,15 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use nephele_model::{Budget, FailureReason, Market, Odds, Requirement, Schedule, Selector, Symptom, Verb};
+use nephele_model::{
+    Budget, FailureReason, Market, Matches, Odds, Requirement, Schedule, Selector, Symptom, Verb,
+};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::affliction::Affliction;
-use crate::fault::{Effect, Matches};
+use crate::fault::Effect;
 use crate::spec::ResourceSpec;
 
 const VALUES: [&str; 3] = ["a", "b", "c"];
@@ -64,6 +66,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
                 operations: operations.into_iter().collect(),
                 callers: BTreeSet::new(),
                 names,
+                pools: BTreeSet::new(),
                 zones,
                 regions,
                 instance_types,

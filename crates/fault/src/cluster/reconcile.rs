@@ -8,13 +8,13 @@ use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault, Faul
 use nephele_kit::{
     Cache, Clock, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, paused, unreadable,
 };
+use nephele_model::{LabelSelector, Selector};
 use thiserror::Error;
 
 use super::act::{Ending, act};
 use super::plan::{Place, fault_name, plan};
 use super::refusals::Refusals;
 use super::report::{paused_status, status};
-use crate::fields::{Mistake, selector};
 
 /// What the reconciler needs.
 pub(super) struct Context {
@@ -73,10 +73,8 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
         return Ok(Outcome::After(wait));
     }
     context.pace.note(name.clone(), now);
-    let selector = match unreadable(&object.metadata) {
-        Some(mistake) => Err(mistake.to_owned()),
-        None => namespaces_of(&object).map_err(|mistake| mistake.to_string()),
-    };
+    let mistake = unreadable(&object.metadata);
+    let selector = namespaces_of(&object);
     let mut namespaces = context.namespaces.store().state();
     namespaces.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     let fault = fault_name(&name);
@@ -87,7 +85,7 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
         place.refusal = refusals.get(place.namespace).map(String::as_str);
         place
     });
-    let mut plan = plan(&object, selector.as_ref().ok(), places);
+    let mut plan = plan(&object, Some(&selector).filter(|_| mistake.is_none()), places);
     let endings = act(&context.client, &object, std::mem::take(&mut plan.acts)).await;
     let (mut refused, mut failed) = (Vec::new(), None);
     for ending in endings {
@@ -99,8 +97,7 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     }
     context.refusals.note(&name, generation, &refused, now);
     let outcome = context.refusals.count_for(&name, now).map_or(Outcome::Done, Outcome::After);
-    let mistake = selector.err();
-    let status = status(&object, &plan, mistake.as_deref(), refused, now);
+    let status = status(&object, &plan, mistake, refused, now);
     if !write(&object, status, &context).await? {
         return Ok(Outcome::Done);
     }
@@ -120,8 +117,8 @@ async fn write(object: &ClusterFault, status: ClusterFaultStatus, context: &Cont
 }
 
 /// The selector of the namespaces of a ClusterFault. Without one, all namespaces fit.
-pub(super) fn namespaces_of(object: &ClusterFault) -> Result<nephele_model::Selector, Mistake> {
-    selector("namespaceSelector", object.spec.namespace_selector.as_ref())
+pub(super) fn namespaces_of(object: &ClusterFault) -> Selector {
+    object.spec.namespace_selector.as_ref().map(LabelSelector::get).cloned().unwrap_or_default()
 }
 
 fn place<'a>(namespace: &'a Namespace, faults: &Cache<Fault>, fault: &str) -> Place<'a> {

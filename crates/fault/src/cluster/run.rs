@@ -80,7 +80,7 @@ pub fn run(
 
 /// Whether a change of a namespace can change what a ClusterFault does there.
 fn concerns(object: &ClusterFault, namespace: &Namespace, faults: &Cache<Fault>) -> bool {
-    let is_selected = namespaces_of(object).is_ok_and(|selector| selector.fits(namespace.labels()));
+    let is_selected = namespaces_of(object).fits(namespace.labels());
     is_selected || faults.get(&namespace.name_any(), &fault_name(&object.name_any())).is_some()
 }
 

@@ -9,7 +9,7 @@ use nephele_api::infrastructure::v1beta2::{
     update::{Software, Update},
 };
 use nephele_go_duration::DurationError;
-use nephele_model::{Fraction, FractionError};
+use nephele_model::{Fraction, FractionError, GoDuration};
 use nephele_runtime_sdk::hooks::{ResponseStatus, Settings, UpdateMachineResponse};
 use thiserror::Error;
 
@@ -34,8 +34,8 @@ pub enum PaceError {
 /// How long updates take: a duration, plus up to a fraction of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
-    duration: String,
-    jitter: String,
+    duration: GoDuration,
+    jitter: Option<Fraction>,
 }
 
 impl Pace {
@@ -44,14 +44,12 @@ impl Pace {
     /// # Errors
     /// When a setting is not a duration or not a fraction.
     pub fn of(settings: &Settings) -> Result<Self, PaceError> {
-        let setting = |name, usual: &str| settings.get(name).cloned().unwrap_or_else(|| usual.to_owned());
-        let duration = setting(IN_PLACE_UPDATE_DURATION, DURATION);
-        let jitter = setting(IN_PLACE_UPDATE_JITTER, "");
-        nephele_go_duration::parse(&duration).map_err(PaceError::Duration)?;
-        if !jitter.is_empty() {
-            Fraction::parse(&jitter).map_err(PaceError::Jitter)?;
-        }
-        Ok(Self { duration, jitter })
+        let duration = settings.get(IN_PLACE_UPDATE_DURATION).map_or(DURATION, String::as_str);
+        let jitter = settings.get(IN_PLACE_UPDATE_JITTER).filter(|jitter| !jitter.is_empty());
+        Ok(Self {
+            duration: GoDuration::parse(duration).map_err(PaceError::Duration)?,
+            jitter: jitter.map(|jitter| Fraction::parse(jitter)).transpose().map_err(PaceError::Jitter)?,
+        })
     }
 }
 
@@ -100,7 +98,7 @@ pub fn step(
                 software: target.clone(),
                 // The object keeps microseconds.
                 asked_at: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),
-                duration,
+                duration: Some(duration),
                 jitter,
                 failure,
                 ended: None,
@@ -114,7 +112,7 @@ pub fn step(
 /// Makes the caller call again when the update should be over. The message does not change until then, because Cluster
 /// API shows it in a condition.
 fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
-    let duration = nephele_go_duration::parse(&update.duration).unwrap_or_default();
+    let duration = update.duration.as_ref().map(GoDuration::get).unwrap_or_default();
     let passed = now.duration_since(update.asked_at.0);
     let left = duration.saturating_sub(Duration::try_from(passed).unwrap_or_default());
     let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));

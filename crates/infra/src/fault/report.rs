@@ -9,7 +9,7 @@ use nephele_cloud::{Affected, FaultHistory, FaultHit, FaultObservation};
 use nephele_fault::{Progress, number};
 use nephele_model::ClusterId;
 
-use crate::leaked::{self, load_balancers};
+use crate::leaked;
 
 /// What the status says that the fault has done, for a cloud that does not know it. None for a new fault.
 pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
@@ -38,8 +38,7 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         is_cut: affected.len() >= AFFECTED_MAX,
         affected: affected.iter().map(known).collect(),
         skipped: skipped.iter().map(known).collect(),
-        leaked: leaked::of_status(leaked_instances, &namespace, DEFAULT_NAME),
-        leaked_load_balancers: load_balancers::of_status(leaked_load_balancers, &namespace, DEFAULT_NAME),
+        leaked: leaked::of_status(leaked_instances, leaked_load_balancers, &namespace, DEFAULT_NAME),
     })
 }
 
@@ -60,11 +59,10 @@ pub(super) fn status(
         }
     };
     let mut status = nephele_fault::status(object, Ok(seen.map(progress)), now);
-    if let Some(FaultObservation { affected, skipped, leaked, leaked_load_balancers, .. }) = seen {
+    if let Some(FaultObservation { affected, skipped, leaked, .. }) = seen {
         status.affected = affected.iter().map(named).take(AFFECTED_MAX).collect();
         status.skipped = skipped.iter().map(named).take(AFFECTED_MAX).collect();
-        status.leaked_instances = leaked::to_api(leaked.clone(), DEFAULT_NAME);
-        status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers.clone(), DEFAULT_NAME);
+        (status.leaked_instances, status.leaked_load_balancers) = leaked::to_api(leaked, DEFAULT_NAME);
         // It may have been about addresses before.
         status.claims = Vec::new();
     }
@@ -122,20 +120,9 @@ mod tests {
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
         let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        let (affected, leaked, leaked_load_balancers, windows) = (affected(), vec![], vec![], 0);
+        let (affected, leaked, windows) = (affected(), vec![], 0);
         let skipped = vec![];
-        Some(FaultObservation {
-            phase,
-            began,
-            matched,
-            hits,
-            windows,
-            last_hits,
-            affected,
-            skipped,
-            leaked,
-            leaked_load_balancers,
-        })
+        Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, skipped, leaked })
     }
 
     #[test]
@@ -159,7 +146,6 @@ mod tests {
                 is_cut: false,
                 skipped: vec![],
                 leaked: vec![],
-                leaked_load_balancers: vec![],
             })
         );
         // The cloud of a new process has the numbers of the status, but not the hits.

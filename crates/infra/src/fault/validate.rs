@@ -1,18 +1,17 @@
 //! The fault that a Fault describes. Pure.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultMatch, FaultSpec};
-use nephele_cloud::{Effect, Fault, Latency, Matches, affliction_of};
-use nephele_fault::{Mistake, mistake, selector};
+use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultSpec};
+use nephele_cloud::{Effect, Fault, Latency, affliction_of};
+use nephele_fault::{Mistake, mistake};
 use nephele_model::effect::{
     ApiServerEffect, ApiServerFault, CertificateFault, ClockSkewFault, Delay, Duplicate, EtcdFault, Fail,
     FaultyCondition, FlapTurns, LoadBalancerFault, NodeReboot, Outage, READ_VERBS, SpotReclaim,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, Caller, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction,
-    GoDuration, LoadBalancerTrouble, NodeCondition, OtherName, Symptom,
+    ApiServerTrouble, ApiServerTroubleKind, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction, GoDuration,
+    LoadBalancerTrouble, NodeCondition, OtherName, Symptom,
 };
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
@@ -28,8 +27,11 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
+    if let Some(pool) = matches.pools.first() {
+        return Err(mistake("match.pools", pool, "for a fault of machines or API servers"));
+    }
     let fault = Fault {
-        matches: matched(matches)?,
+        matches: nephele_fault::matches(matches),
         effect: match effect {
             Some(effect) => effect_of(effect)?,
             None => return Err(mistake("effect", "{}", "exactly one effect")),
@@ -64,45 +66,9 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     }
     let is_of_resources = fault.effect.affliction().is_some();
     if let Some(caller) = fault.matches.callers.first().filter(|_| is_of_resources) {
-        return Err(mistake("match.callers", caller, "for a fault of machines or API servers"));
+        return Err(mistake("match.callers", caller.as_str(), "for a fault of machines or API servers"));
     }
     Ok(fault)
-}
-
-fn matched(wanted: &FaultMatch) -> Result<Matches, Mistake> {
-    let FaultMatch {
-        operations,
-        callers,
-        names,
-        pools,
-        zones,
-        regions,
-        instance_types,
-        markets,
-        cluster_selector,
-        machine_selector,
-    } = wanted;
-    if let Some(pool) = pools.first() {
-        return Err(mistake("match.pools", pool, "for a fault of machines or API servers"));
-    }
-    let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
-    Ok(Matches {
-        operations: operations.iter().copied().collect(),
-        callers: callers.iter().map(|name| caller(name)).collect::<Result<_, _>>()?,
-        names: set(names),
-        zones: set(zones),
-        regions: set(regions),
-        instance_types: set(instance_types),
-        markets: markets.iter().copied().collect(),
-        group: selector("match.clusterSelector", cluster_selector.as_ref())?,
-        instance: selector("match.machineSelector", machine_selector.as_ref())?,
-    })
-}
-
-fn caller(name: &str) -> Result<String, Mistake> {
-    let found = Caller::ALL.into_iter().find(|caller| caller.as_str() == name);
-    let found = found.ok_or_else(|| mistake("match.callers", name, "a caller of the cloud"))?;
-    Ok(found.as_str().to_owned())
 }
 
 /// What a Fault does, for the engine: it acts on what changes its own operations, and carries what afflicts resources.
@@ -158,7 +124,7 @@ fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
 }
 
 fn latency(delay: &Delay) -> Latency {
-    Latency::Jittered { base: delay.duration.get(), fraction: delay.jitter() }
+    Latency::jittered(&delay.duration, delay.jitter.as_ref())
 }
 
 fn retry(wanted: Option<&GoDuration>) -> Duration {

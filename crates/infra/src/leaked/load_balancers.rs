@@ -2,45 +2,43 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
-use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX};
-use nephele_cloud::LeakedLoadBalancer;
+use nephele_api::cloud::v1alpha1;
+use nephele_cloud::{Footprint, Leaked};
 use nephele_kit::{Event, Events, Severity};
 use nephele_model::{ClusterId, Endpoint};
 
 use super::{catalog_of, cloud_field, listed};
 
-/// Leaked load balancers as the status shows them that lists those of this catalog.
-pub(crate) fn to_api(leaked: Vec<LeakedLoadBalancer>, of: &str) -> Vec<v1alpha1::LeakedLoadBalancer> {
-    let one = |leaked: LeakedLoadBalancer| {
-        let LeakedLoadBalancer { cluster, since, fault, endpoint, catalog } = leaked;
-        let (host, port) =
-            endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
-        let (cluster, since) = (cluster.name, Some(MicroTime(since)));
-        v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud: cloud_field(catalog, of) }
-    };
-    leaked.into_iter().map(one).take(AFFECTED_MAX).collect()
+/// A leaked load balancer as the status shows it that lists those of this catalog. None if something else leaked.
+pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedLoadBalancer> {
+    let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked.clone();
+    let cluster = ClusterId::of_load_balancer(&id)?;
+    let (host, port) =
+        endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
+    let cloud = cloud_field(footprint.catalog, of);
+    let since = Some(MicroTime(since));
+    Some(v1alpha1::LeakedLoadBalancer { cluster: cluster.name, host, port, since, fault, cloud })
 }
 
-/// The leaked load balancers of a status that lists those of this catalog.
-pub(crate) fn of_status(
-    listed: &[v1alpha1::LeakedLoadBalancer],
+/// A load balancer of a status that lists those of this catalog.
+pub(super) fn of_listed(
+    listed: &v1alpha1::LeakedLoadBalancer,
     namespace: &str,
     of: &str,
-) -> Vec<LeakedLoadBalancer> {
-    let one = |listed: &v1alpha1::LeakedLoadBalancer| {
-        let v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud } = listed.clone();
-        let port = port.and_then(|port| u16::try_from(port).ok());
-        Some(LeakedLoadBalancer {
-            cluster: ClusterId { namespace: namespace.to_owned(), name: cluster },
-            since: since?.0,
-            fault,
-            endpoint: port.map(|port| Endpoint { host, port }),
-            catalog: catalog_of(cloud, of),
-        })
-    };
-    listed.iter().filter_map(one).collect()
+) -> Option<Leaked<Timestamp>> {
+    let v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud } = listed.clone();
+    let port = port.and_then(|port| u16::try_from(port).ok());
+    Some(Leaked {
+        id: ClusterId { namespace: namespace.to_owned(), name: cluster }.load_balancer(),
+        since: since?.0,
+        fault,
+        addresses: Vec::new(),
+        endpoint: port.map(|port| Endpoint { host, port }),
+        footprint: Footprint { catalog: catalog_of(cloud, of), ..Footprint::default() },
+    })
 }
 
 /// Publishes which load balancers have leaked since the status before.
@@ -91,35 +89,25 @@ fn news(before: &[v1alpha1::LeakedLoadBalancer], after: &[v1alpha1::LeakedLoadBa
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
+pub(super) mod tests {
     use super::*;
 
-    fn leaked(name: &str, port: u16) -> LeakedLoadBalancer {
-        LeakedLoadBalancer {
-            cluster: ClusterId { namespace: "default".into(), name: name.into() },
+    pub(crate) fn leaked(name: &str, port: Option<u16>) -> Leaked<Timestamp> {
+        Leaked {
+            id: ClusterId { namespace: "default".into(), name: name.into() }.load_balancer(),
             since: Timestamp::from_millisecond(1_007).expect("in range"),
             fault: "f".into(),
-            endpoint: Some(Endpoint { host: "cloud.example".into(), port }),
-            catalog: "north".into(),
+            addresses: Vec::new(),
+            endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
+            footprint: Footprint { catalog: "north".into(), ..Footprint::default() },
         }
-    }
-
-    #[test]
-    fn a_status_reads_back_as_the_load_balancers_that_it_lists() {
-        let without_endpoint = LeakedLoadBalancer { endpoint: None, ..leaked("b", 1) };
-        let all = vec![leaked("a", 65_535), without_endpoint];
-        for of in ["north", "default"] {
-            assert_eq!(of_status(&to_api(all.clone(), of), "default", of), all);
-        }
-        let without_time = v1alpha1::LeakedLoadBalancer { since: None, ..to_api(all, "north").remove(0) };
-        assert_eq!(of_status(&[without_time], "default", "north"), []);
     }
 
     #[test]
     fn an_event_names_what_is_new() {
-        let list = |names: &[&str]| to_api(names.iter().map(|name| leaked(name, 20_000)).collect(), "north");
+        let list = |names: &[&str]| -> Vec<_> {
+            names.iter().filter_map(|name| to_api(&leaked(name, Some(20_000)), "north")).collect()
+        };
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         let told = "Load balancers exist and have no owner: that of cluster b with port 20000";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));

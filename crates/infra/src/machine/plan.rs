@@ -108,7 +108,6 @@ impl Waiting {
     /// The reason of this provider.
     fn own_reason(&self) -> &'static str {
         match self {
-            Self::Correction(Mistake::Behaviour(_)) => reasons::INVALID_CONFIGURATION,
             Self::Correction(Mistake::FailureDomain { .. }) => reasons::UNKNOWN_FAILURE_DOMAIN,
             Self::Correction(Mistake::Unknown(unknown)) => unknown.category(),
             Self::ClusterInfrastructure | Self::SimulatedCluster => {
@@ -143,10 +142,9 @@ impl Waiting {
     /// The message of the condition.
     pub(super) fn message(&self) -> String {
         match self {
-            Self::Correction(Mistake::Behaviour(message))
-            | Self::ValidAuthorities(message)
-            | Self::Hook { message, .. }
-            | Self::FailedHook(message) => message.clone(),
+            Self::ValidAuthorities(message) | Self::Hook { message, .. } | Self::FailedHook(message) => {
+                message.clone()
+            }
             Self::Correction(Mistake::FailureDomain { wanted, known }) => {
                 format!(
                     "The Machine asks for failure domain {wanted}, but the cluster has only {}",

@@ -6,8 +6,7 @@ use nephele_api::core::Machine;
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
 use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNOTATION};
-use nephele_cloud::{Files, MachineUpdate, Software, StartUp};
-use nephele_model::Fraction;
+use nephele_cloud::{Files, Latency, MachineUpdate, Software};
 
 /// The software that the machine of an object runs.
 ///
@@ -45,13 +44,11 @@ fn is_updating(object: &InMemoryMachine, machine: &Machine) -> bool {
 /// The update that the object requests, unless it has ended.
 pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
-    // The extension writes values that can be parsed. With a wrong value that was written by hand, the update takes
-    // no time.
-    let duration = nephele_go_duration::parse(&asked.duration).unwrap_or_default();
-    let jitter = Fraction::parse(&asked.jitter).map(|jitter| jitter.get()).unwrap_or_default();
     Some(Box::new(MachineUpdate {
         asked_at: asked.asked_at.0,
-        takes: StartUp { duration, jitter },
+        takes: asked
+            .duration
+            .map_or(Latency::ZERO, |duration| Latency::jittered(&duration, asked.jitter.as_ref())),
         software: from_api(asked.software),
         fails: !asked.failure.is_empty(),
         is_accepted: is_accepted(object, asked.asked_at.0),
@@ -100,6 +97,7 @@ mod tests {
     use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
     use nephele_api::infrastructure::v1beta2::origin::Origin;
     use nephele_api::infrastructure::v1beta2::update::Update;
+    use nephele_model::{Fraction, GoDuration};
     use nephele_testkit::objects;
 
     use super::*;
@@ -125,8 +123,8 @@ mod tests {
         Update {
             software: running("v1.36.4"),
             asked_at: time(),
-            duration: "1m30s".into(),
-            jitter: "0.5".into(),
+            duration: GoDuration::parse("1m30s").ok(),
+            jitter: Fraction::parse("0.5").ok(),
             failure: String::new(),
             ended,
         }
@@ -205,7 +203,7 @@ mod tests {
         assert_eq!(update(&object), None);
         let expected = MachineUpdate {
             asked_at: time().0,
-            takes: StartUp { duration: std::time::Duration::from_secs(90), jitter: 0.5 },
+            takes: Latency::Jittered { base: std::time::Duration::from_secs(90), fraction: 0.5 },
             software: from_api(running("v1.36.4")),
             fails: false,
             is_accepted: false,

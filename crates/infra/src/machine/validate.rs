@@ -9,11 +9,11 @@ use nephele_api::infrastructure::v1beta2::origin::MachineHardware;
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
 };
-use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine};
+use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, Provisioning};
 use nephele_api::labels;
-use nephele_cloud::{Allocation, Hardware, MachineAddress, MachineSpec, Software, StartUp};
+use nephele_cloud::{Allocation, Hardware, Latency, MachineAddress, MachineSpec, Software};
 use nephele_kit::is_externally_managed;
-use nephele_model::{Caller, CloudError, ClusterId, Fraction, MachineId, Market, Role, Stage};
+use nephele_model::{Caller, CloudError, ClusterId, MachineId, Market, Role, Stage};
 
 use super::fetch::Fetched;
 use super::recorded::{cloud, has_booted, origin, zone};
@@ -90,8 +90,6 @@ pub(super) enum Simulated {
 /// A mistake that a user can make in a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// A field of `spec.behaviour` cannot be parsed; the message names it.
-    Behaviour(String),
     /// The cluster has failure domains, but not this one.
     FailureDomain {
         wanted: String,
@@ -159,8 +157,7 @@ fn wanted(
         (Some(_), Some(fault)) => Simulated::WithBadAuthorities(fault),
         (Some(_), None) => Simulated::WithoutAuthorities,
     };
-    let start_up = start_up(object);
-    let mut spec = spec(object, machine, cluster_id, start_up.clone().unwrap_or_default(), &claims);
+    let mut spec = spec(object, machine, cluster_id, &claims);
     let origin = object.origin();
     let booted = has_booted(object);
     // A machine stays in the cloud where it was made.
@@ -175,7 +172,7 @@ fn wanted(
     }
     let unknown = described.and_then(Result::err).map(Mistake::Unknown);
     let misplaced = misplaced(wanted_zone(object, machine), cluster);
-    let mistake = start_up.err().or(misplaced.or(unknown).filter(|_| !booted));
+    let mistake = misplaced.or(unknown).filter(|_| !booted);
     Wanted {
         spec,
         claims,
@@ -190,13 +187,7 @@ fn wanted(
     }
 }
 
-fn spec(
-    object: &InMemoryMachine,
-    machine: &Machine,
-    cluster: ClusterId,
-    start_up: BTreeMap<Stage, StartUp>,
-    claims: &[Claim],
-) -> MachineSpec {
+fn spec(object: &InMemoryMachine, machine: &Machine, cluster: ClusterId, claims: &[Claim]) -> MachineSpec {
     let status = object.status.clone().unwrap_or_default();
     let origin = origin(object);
     let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
@@ -227,7 +218,7 @@ fn spec(
         files,
         kubeadm: kubeadm.map(|recorded| Box::new(bootstrap::from_api(recorded))),
         update: software::update(object),
-        start_up,
+        start_up: start_up(object),
         allocation: allocation_with(object, Some(machine), claims),
         started_at: status
             .start_time
@@ -334,9 +325,8 @@ fn is_etcd_member_removed(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some() && !machine.annotations().contains_key(ETCD_MEMBER_HOOK)
 }
 
-/// How long each part takes to start, where the object says so; its cloud decides about the others. The schema refuses values that cannot be parsed; the error is for objects that
-/// got past the schema.
-fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistake> {
+/// How long each part takes to start, where the object says so. Its cloud decides about the others.
+fn start_up(object: &InMemoryMachine) -> BTreeMap<Stage, Latency> {
     let behaviour = object.spec.behaviour.clone().unwrap_or_default();
     let parts = [
         (Stage::Vm, behaviour.vm),
@@ -344,25 +334,11 @@ fn start_up(object: &InMemoryMachine) -> Result<BTreeMap<Stage, StartUp>, Mistak
         (Stage::Etcd, behaviour.etcd),
         (Stage::ApiServer, behaviour.api_server),
     ];
-    let parts = parts.into_iter().filter_map(|(stage, part)| Some((stage, part?)));
-    parts.map(part_start_up).filter_map(Result::transpose).collect()
-}
-
-/// How long a part takes to start. None if the object does not say so.
-fn part_start_up((stage, component): (Stage, Component)) -> Result<Option<(Stage, StartUp)>, Mistake> {
-    let mistake = |field: &str, error: &dyn std::fmt::Display| {
-        Mistake::Behaviour(format!("spec.behaviour.{}.provisioning.{field} {error}", stage.as_str()))
+    let latency = |component: Component| {
+        let Provisioning { startup_duration, startup_jitter } = component.provisioning;
+        Some(Latency::jittered(&startup_duration?, startup_jitter.as_ref()))
     };
-    let provisioning = component.provisioning;
-    let parsed = match provisioning.startup_duration.as_str() {
-        "" => None,
-        text => Some(nephele_go_duration::parse(text).map_err(|error| mistake("startupDuration", &error))?),
-    };
-    let jitter = match provisioning.startup_jitter.as_str() {
-        "" => 0.0,
-        text => Fraction::parse(text).map_err(|error| mistake("startupJitter", &error))?.get(),
-    };
-    Ok(parsed.map(|duration| (stage, StartUp { duration, jitter })))
+    parts.into_iter().filter_map(|(stage, part)| Some((stage, latency(part?)?))).collect()
 }
 
 /// The failure domain that a machine should be placed in, from its Machine or its pool.

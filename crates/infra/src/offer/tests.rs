@@ -1,11 +1,9 @@
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{
-    CloudApi, CloudLatency, Distribution, Fixed, Region, SimulatedCloudSpec, Zone,
-};
+use nephele_api::cloud::v1alpha1::{CloudApi, CloudLatency, Region, SimulatedCloudSpec, Zone};
 use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
 use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency, Price};
-use nephele_model::{CallRate, Stage};
+use nephele_model::{Amount, CallRate, Distribution, GoDuration, Stage};
 use nephele_testkit::objects;
 
 use super::*;
@@ -88,8 +86,8 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         cpu: 4,
         memory: "8Gi".into(),
         architecture: "arm64".into(),
-        price: "0.5".into(),
-        spot_price: "0.125".into(),
+        price: Amount::parse("0.5").ok(),
+        spot_price: Amount::parse("0.125").ok(),
         ..v1alpha1::InstanceType::default()
     }];
     let windows = v1alpha1::Image {
@@ -101,7 +99,8 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
     let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
     let capacity = vec![Capacity { zone: "a".into(), count: 7, ..Capacity::default() }];
     let (instance_types, images) = (types, vec![windows]);
-    let fixed = Distribution { fixed: Some(Fixed { duration: "5s".into() }), ..Default::default() };
+    let duration = |text| GoDuration::parse(text).expect("a duration");
+    let fixed = Distribution::Fixed { duration: duration("5s") };
     let spec = SimulatedCloudSpec {
         instance_types,
         images,
@@ -109,7 +108,7 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         capacity,
         seed: "otter".into(),
         latency: CloudLatency { node: Some(Box::new(fixed)), ..Default::default() },
-        api: CloudApi { rate: Some(20), burst: Some(40), read_after_write_lag: "2s".into() },
+        api: CloudApi { rate: Some(20), burst: Some(40), read_after_write_lag: Some(duration("2s")) },
         ..Default::default()
     };
     let numbers = |cpu: &str, memory: &str| {

@@ -1,10 +1,8 @@
 //! The limits of the API of a SimulatedCloud. Pure.
 
-use std::time::Duration;
-
 use nephele_api::cloud::v1alpha1::CloudApi;
 use nephele_cloud::ApiLimits;
-use nephele_model::CallRate;
+use nephele_model::{CallRate, GoDuration};
 
 /// The limits, and the first mistake in them. The schema refuses mistakes; this is for objects that got past the schema.
 /// A field with a mistake has its default.
@@ -21,18 +19,14 @@ pub(crate) fn limits(api: &CloudApi) -> (ApiLimits, Option<String>) {
         let per_second = number("rate", rate);
         CallRate { per_second, burst: burst.map_or(per_second, |burst| number("burst", burst)) }
     });
-    let read_lag = match read_after_write_lag.as_str() {
-        "" => Duration::ZERO,
-        text => nephele_go_duration::parse(text).unwrap_or_else(|error| {
-            mistake.get_or_insert(format!("spec.api.readAfterWriteLag {error}"));
-            Duration::ZERO
-        }),
-    };
+    let read_lag = read_after_write_lag.as_ref().map(GoDuration::get).unwrap_or_default();
     (ApiLimits { calls, read_lag }, mistake)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -52,12 +46,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_have_no_effect() {
-        let wrong = CloudApi { rate: Some(0), burst: None, read_after_write_lag: "soon".into() };
-        let (found, mistake) = limits(&wrong);
+        let lag = GoDuration::parse("2s").ok();
+        let wrong = CloudApi { rate: Some(0), burst: None, read_after_write_lag: lag };
         let calls = Some(CallRate { per_second: 1, burst: 1 });
-        assert_eq!(found, ApiLimits { calls, read_lag: Duration::ZERO });
-        assert_eq!(mistake.as_deref(), Some("spec.api.rate must be at least 1"));
-        let (_, mistake) = limits(&CloudApi { rate: None, ..wrong });
-        assert!(mistake.is_some_and(|mistake| mistake.starts_with("spec.api.readAfterWriteLag ")));
+        let mistake = "spec.api.rate must be at least 1".to_owned();
+        assert_eq!(limits(&wrong), (ApiLimits { calls, read_lag: Duration::from_secs(2) }, Some(mistake)));
     }
 }

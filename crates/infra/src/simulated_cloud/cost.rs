@@ -4,52 +4,33 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use nephele_api::cloud::v1alpha1::{
-    CLUSTER_COSTS_MAX, CloudCost, ClusterCost, InstanceType, SimulatedCloudSpec,
-};
+use nephele_api::cloud::v1alpha1::{CLUSTER_COSTS_MAX, CloudCost, ClusterCost, InstanceType};
 use nephele_cloud::{CostObservation, Price, Spent};
+use nephele_model::Amount;
 
-/// Prices have six decimal places.
-const UNIT: u64 = 1_000_000;
-/// The first price that is too high.
-const PRICE_END: u64 = 1_000_000 * UNIT;
 /// The microseconds of an hour.
 const HOUR: u128 = 3_600_000_000;
 /// By how many millionths two totals may differ and still be the same: each leaves out a part of a millionth.
 const ROUNDED: u64 = 2;
 
-/// The price of an instance type. A mistake counts as no price.
+/// The price of an instance type.
 pub(crate) fn price(known: &InstanceType) -> Price {
-    let millionths = |text: &str| parse_price(text).unwrap_or(0);
+    let millionths = |price: &Option<Amount>| price.as_ref().map(Amount::millionths).unwrap_or_default();
     Price { on_demand: millionths(&known.price), spot: millionths(&known.spot_price) }
-}
-
-/// The first mistake in the prices of a SimulatedCloud. The schema refuses mistakes; this is for objects that got past the
-/// schema.
-pub(crate) fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
-    let prices = spec.instance_types.iter().flat_map(|known| {
-        [("price", &known.price), ("spotPrice", &known.spot_price)].map(|(field, text)| (known, field, text))
-    });
-    let mut wrong = prices.filter(|(.., text)| !text.is_empty() && parse_price(text).is_none());
-    wrong.next().map(|(known, field, _)| {
-        let name = &known.name;
-        format!(
-            "spec.instanceTypes[{name}].{field} must be a decimal number below 1000000 with up to 6 places"
-        )
-    })
 }
 
 /// What an earlier manager had counted, according to the status.
 pub(crate) fn history(status: &CloudCost) -> Option<CostObservation> {
     let CloudCost { total, per_hour, time, clusters } = status;
-    let spent =
-        |total: &str, per_hour: &str| Some(Spent { total: parse(total)?, per_hour: parse(per_hour)? });
-    let of_cluster =
-        |listed: &ClusterCost| Some((listed.name.clone(), spent(&listed.total, &listed.per_hour)?));
+    let spent = |total: &Amount, per_hour: &Amount| Spent {
+        total: total.millionths(),
+        per_hour: per_hour.millionths(),
+    };
+    let of_cluster = |listed: &ClusterCost| (listed.name.clone(), spent(&listed.total, &listed.per_hour));
     Some(CostObservation {
         time: time.as_ref()?.0,
-        all: spent(total, per_hour)?,
-        clusters: clusters.iter().filter_map(of_cluster).collect(),
+        all: spent(total, per_hour),
+        clusters: clusters.iter().map(of_cluster).collect(),
     })
 }
 
@@ -68,12 +49,12 @@ fn shown(observed: &CostObservation) -> CloudCost {
     dearest.sort_by(|(a, one), (b, other)| (other.total, a).cmp(&(one.total, b)));
     let cluster = |(name, spent): (&String, &Spent)| ClusterCost {
         name: name.clone(),
-        total: format(spent.total),
-        per_hour: format(spent.per_hour),
+        total: Amount::of(spent.total),
+        per_hour: Amount::of(spent.per_hour),
     };
     CloudCost {
-        total: format(all.total),
-        per_hour: format(all.per_hour),
+        total: Amount::of(all.total),
+        per_hour: Amount::of(all.per_hour),
         time: Some(MicroTime(*time)),
         clusters: dearest.into_iter().map(cluster).take(CLUSTER_COSTS_MAX).collect(),
     }
@@ -99,26 +80,6 @@ fn follows(known: &CloudCost, shown: &CloudCost, now: Timestamp) -> bool {
         && pairs(&known.clusters, &shown.clusters)
 }
 
-fn parse_price(text: &str) -> Option<u64> {
-    parse(text).filter(|price| *price < PRICE_END)
-}
-
-/// A decimal number with up to six places, in millionths.
-fn parse(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
-        return None;
-    }
-    let millionths = format!("{fraction:0<6}").parse::<u64>().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(UNIT)?.checked_add(millionths)
-}
-
-fn format(millionths: u64) -> String {
-    let text = format!("{}.{:06}", millionths / UNIT, millionths % UNIT);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,26 +96,6 @@ mod tests {
             all: Spent { total: sum(|one| one.1), per_hour: sum(|one| one.2) },
             clusters: spent.iter().map(one).collect(),
         }
-    }
-
-    #[test]
-    fn a_price_is_that_of_the_spec_and_mistakes_are_named() {
-        let of = |price: &str, spot_price: &str| InstanceType {
-            name: "m.large".into(),
-            price: price.into(),
-            spot_price: spot_price.into(),
-            ..InstanceType::default()
-        };
-        assert_eq!(price(&of("0.096", "12")), Price { on_demand: 96_000, spot: 12_000_000 });
-        assert_eq!(price(&of("999999.999999", "")), Price { on_demand: PRICE_END - 1, spot: 0 });
-        for wrong in ["1000000", "-1", ".5", "1.", "1e3", "0.0000001", "99999999999999999999"] {
-            let known = of("0.5", wrong);
-            assert_eq!(price(&known), Price { on_demand: 500_000, spot: 0 });
-            let spec = SimulatedCloudSpec { instance_types: vec![known], ..SimulatedCloudSpec::default() };
-            let told = "spec.instanceTypes[m.large].spotPrice must be a decimal number below 1000000 with up to 6 places";
-            assert_eq!(mistake(&spec).as_deref(), Some(told));
-        }
-        assert_eq!(mistake(&SimulatedCloudSpec::default()), None);
     }
 
     #[test]

@@ -4,24 +4,23 @@ use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
 use nephele_cloud::CatalogRecord;
 
 use super::{clock, cost, findings};
-use crate::leaked::{self, load_balancers};
+use crate::leaked;
 
 /// Writes a record into the status of the SimulatedCloud of this name.
 pub(super) fn write(record: CatalogRecord, name: &str, status: &mut SimulatedCloudStatus) {
-    let CatalogRecord { clock, leaked, leaked_load_balancers, cost, findings } = record;
+    let CatalogRecord { clock, leaked, cost, findings } = record;
     status.clock = clock.map(clock::status);
-    status.leaked_instances = leaked::to_api(leaked, name);
-    status.leaked_load_balancers = load_balancers::to_api(leaked_load_balancers, name);
+    (status.leaked_instances, status.leaked_load_balancers) = leaked::to_api(&leaked, name);
     status.cost = cost::status(status.cost.as_ref(), cost);
     status.findings = findings::status(&findings);
 }
 
 /// The record in the status of the SimulatedCloud of this name.
 pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CatalogRecord {
+    let (instances, balancers) = (&status.leaked_instances, &status.leaked_load_balancers);
     CatalogRecord {
         clock: status.clock.as_ref().and_then(clock::history),
-        leaked: leaked::of_status(&status.leaked_instances, namespace, name),
-        leaked_load_balancers: load_balancers::of_status(&status.leaked_load_balancers, namespace, name),
+        leaked: leaked::of_status(instances, balancers, namespace, name),
         cost: status.cost.as_ref().and_then(cost::history),
         findings: findings::history(&status.findings),
     }
@@ -33,8 +32,8 @@ mod tests {
 
     use jiff::Timestamp;
     use nephele_cloud::{
-        CallerFindings, ClockObservation, ClockSetting, CostObservation, Findings, Footprint, LeakedInstance,
-        LeakedLoadBalancer, Rate, Spent,
+        CallerFindings, ClockObservation, ClockSetting, CostObservation, Findings, Footprint, Leaked, Rate,
+        Spent,
     };
     use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market};
     use proptest::prelude::*;
@@ -61,13 +60,14 @@ mod tests {
         )
     }
 
-    fn leaked() -> impl Strategy<Value = LeakedInstance> {
+    fn leaked() -> impl Strategy<Value = Leaked<Timestamp>> {
         (at(), prop::option::of("[a-z]{1,5}"), any::<u32>(), any::<bool>(), 0..16_usize).prop_map(
-            |(since, instance_type, processors, is_spot, addresses)| LeakedInstance {
-                machine: MachineId { cluster: cluster(), name: "m".into() },
+            |(since, instance_type, processors, is_spot, addresses)| Leaked {
+                id: MachineId { cluster: cluster(), name: "m".into() }.resource(),
                 since,
                 fault: "f".into(),
                 addresses: (0..addresses).map(|number| format!("10.0.0.{number}")).collect(),
+                endpoint: None,
                 footprint: Footprint {
                     zone: instance_type.clone(),
                     catalog: "north".into(),
@@ -79,13 +79,14 @@ mod tests {
         )
     }
 
-    fn leaked_load_balancer() -> impl Strategy<Value = LeakedLoadBalancer> {
-        (at(), prop::option::of(any::<u16>())).prop_map(|(since, port)| LeakedLoadBalancer {
-            cluster: cluster(),
+    fn leaked_load_balancer() -> impl Strategy<Value = Leaked<Timestamp>> {
+        (at(), prop::option::of(any::<u16>())).prop_map(|(since, port)| Leaked {
+            id: cluster().load_balancer(),
             since,
             fault: "f".into(),
+            addresses: Vec::new(),
             endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
-            catalog: "north".into(),
+            footprint: Footprint { catalog: "north".into(), ..Footprint::default() },
         })
     }
 
@@ -109,12 +110,13 @@ mod tests {
         #[test]
         fn a_record_reads_back_from_a_status(
             clock in prop::option::of(clock()),
-            leaked in prop::collection::vec(leaked(), 0..4),
-            leaked_load_balancers in prop::collection::vec(leaked_load_balancer(), 0..4),
+            instances in prop::collection::vec(leaked(), 0..4),
+            balancers in prop::collection::vec(leaked_load_balancer(), 0..4),
             cost in prop::option::of(cost()),
             findings in findings(),
         ) {
-            let record = CatalogRecord { clock, leaked, leaked_load_balancers, cost, findings };
+            let leaked = [instances, balancers].concat();
+            let record = CatalogRecord { clock, leaked, cost, findings };
             let mut status = SimulatedCloudStatus::default();
             write(record.clone(), "north", &mut status);
             let text = serde_json::to_string(&status).expect("a status is JSON");

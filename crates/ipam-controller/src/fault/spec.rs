@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultMatch, FaultSpec};
-use nephele_fault::{Mistake, mistake, selector};
-use nephele_model::{Budget, FaultEffect, Market, Selector, Verb, effect as wire};
+use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultSpec};
+use nephele_fault::{Mistake, mistake};
+use nephele_model::{Budget, FaultEffect, Matches, Selector, effect as wire};
 
 /// What goes wrong with addresses, for which claims, and how often.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ const FOR_MACHINES: &str = "for a fault of addresses";
 /// With the first field that cannot be used.
 pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
     let FaultSpec { matches, effect, budget } = spec;
-    let FaultMatch {
+    let Matches {
         operations,
         callers,
         names,
@@ -55,22 +55,22 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         regions,
         instance_types,
         markets,
-        cluster_selector,
-        machine_selector,
-    } = matches;
+        group,
+        instance: _,
+    } = nephele_fault::matches(matches);
     let unfit = [
-        ("match.operations", operations.first().copied().map(Verb::as_str)),
-        ("match.callers", callers.first().map(String::as_str)),
+        ("match.operations", operations.first().map(|operation| operation.as_str())),
+        ("match.callers", callers.first().map(|caller| caller.as_str())),
         ("match.names", names.first().map(String::as_str)),
         ("match.zones", zones.first().map(String::as_str)),
         ("match.regions", regions.first().map(String::as_str)),
         ("match.instanceTypes", instance_types.first().map(String::as_str)),
-        ("match.markets", markets.first().copied().map(Market::as_str)),
+        ("match.markets", markets.first().map(|market| market.as_str())),
     ];
     if let Some((field, value)) = unfit.into_iter().find_map(|(field, value)| Some((field, value?))) {
         return Err(mistake(field, value, FOR_MACHINES));
     }
-    if let Some(selector) = machine_selector {
+    if let Some(selector) = &matches.machine_selector {
         return Err(mistake("match.machineSelector", selector, FOR_MACHINES));
     }
     let Some(FaultEffect::Addresses(effect)) = effect else {
@@ -80,12 +80,7 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
     if let Some(count) = budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
         return Err(mistake("budget.count", &count, "at most 100, for a fault of addresses"));
     }
-    Ok(AddressFault {
-        pools: pools.iter().cloned().collect(),
-        clusters: selector("match.clusterSelector", cluster_selector.as_ref())?,
-        effect: effect_of(effect),
-        budget,
-    })
+    Ok(AddressFault { pools, clusters: group, effect: effect_of(effect), budget })
 }
 
 fn effect_of(wanted: &wire::AddressFault) -> Effect {
@@ -150,10 +145,6 @@ mod tests {
             (
                 json!({ "effect": exhausted(), "budget": { "count": 101 } }),
                 r#"spec.budget.count: "101" is not at most 100, for a fault of addresses"#.to_owned(),
-            ),
-            (
-                json!({ "effect": exhausted(), "match": { "clusterSelector": "all" } }),
-                r#"spec.match.clusterSelector: "\"all\"" is not a label selector"#.to_owned(),
             ),
             unfit("operations", json!(["CreateInstance"])),
             unfit("callers", json!(["machine"])),

@@ -2,6 +2,7 @@
 
 use kube::core::GroupVersionKind;
 use nephele_api::cloud::v1alpha1::{CloudClockStatus, ScenarioSpec};
+use nephele_model::{ClockRate, GoDuration};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -122,14 +123,10 @@ impl World {
             }
             Deed::SetClock { clock: CloudClock { rate, paused, steps, ahead }, .. } => {
                 self.clock_before = Some((self.now, self.clock.clone()));
-                if !rate.is_empty() {
-                    self.clock.rate.clone_from(rate);
-                }
+                self.clock.rate = rate.clone().or(self.clock.rate.take());
                 self.clock.paused = paused.or(self.clock.paused);
                 self.clock.steps = steps.or(self.clock.steps);
-                if !ahead.is_empty() {
-                    self.clock.ahead.clone_from(ahead);
-                }
+                self.clock.ahead = ahead.clone().or(self.clock.ahead.take());
             }
             Deed::Change(Change::Replicas { name, .. }) if name == "refused" => {
                 return Ending::Refused("it may not".into());
@@ -369,7 +366,7 @@ proptest! {
         let acted: BTreeSet<_> = world.acted.iter().collect();
         prop_assert!(!is_calm || acted.len() == world.acted.len(), "a step has acted twice: {:?}", world.acted);
         // What a step that was over has counted is there, and nothing that has not begun.
-        let clock = (world.clock.steps.unwrap_or(0), nephele_go_duration::parse(&world.clock.ahead).map_or(0, |ahead| ahead.as_secs()));
+        let clock = (world.clock.steps.unwrap_or(0), world.clock.ahead.as_ref().map_or(0, |ahead| ahead.get().as_secs()));
         let (least, most) = (counted(&script, &status, &["Passed"]), counted(&script, &status, ends));
         prop_assert!(least.0 <= clock.0 && clock.0 <= most.0 && least.1 <= clock.1 && clock.1 <= most.1);
         for (index, (step, was)) in script.steps.iter().zip(&status.steps).enumerate() {
@@ -467,7 +464,7 @@ proptest! {
             let Ok(spec) = serde_json::from_value::<ScenarioSpec>(json!({ "steps": [step] })) else { continue };
             let Ok(script) = validate("s", &spec) else { continue };
             prop_assert!(script.steps.len() <= 100);
-            let set = CloudClock { steps: Some(other), ahead: jump.into(), ..CloudClock::default() };
+            let set = CloudClock { steps: Some(other), ahead: GoDuration::parse(jump).ok(), ..CloudClock::default() };
             let in_force = Some(CloudClockStatus { steps: Some(number), ..CloudClockStatus::default() });
             let clock = SeenClock::Read { version: String::new(), set, in_force };
             let seen = Seen {
@@ -528,8 +525,8 @@ fn a_clock_is_set_once_its_count_is_stored_and_passes_when_that_is_in_force() {
     for stop in [Stop::Nowhere, Stop::Nowhere, Stop::BeforeItWrites] {
         world.round(&script, stop);
     }
-    let wanted =
-        CloudClock { paused: Some(true), steps: Some(7), ahead: "60s".into(), ..CloudClock::default() };
+    let ahead = GoDuration::parse("60s").ok();
+    let wanted = CloudClock { paused: Some(true), steps: Some(7), ahead, ..CloudClock::default() };
     let of_step = |world: &World| world.stored.as_ref().expect("a status").steps[0].clone();
     assert_eq!((&world.clock, of_step(&world).clock), (&wanted, Some(wanted.clone())));
     // The manager that comes next sees its own count and does not count on.
@@ -557,7 +554,8 @@ fn a_clock_that_cannot_be_set_fails_the_step() {
         (read(known), 60, "Failed", "SimulatedCloud default was not given this clock in time: rate 10"),
     ] {
         let mut stored = plan(&script, 0, None, &Seen::default(), at(0)).status;
-        stored.steps[0].clock = Some(CloudClock { rate: "10".into(), ..CloudClock::default() });
+        stored.steps[0].clock =
+            Some(CloudClock { rate: ClockRate::parse("10").ok(), ..CloudClock::default() });
         let seen = Seen { clocks: [("default".to_owned(), seen)].into(), ..Seen::default() };
         let next = plan(&script, 0, Some(&stored), &seen, at(second));
         let step = &next.status.steps[0];

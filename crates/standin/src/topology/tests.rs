@@ -140,7 +140,7 @@ fn variables_are_those_of_the_class() {
     ]})))
     .expect("readable");
     let vm = plan.behaviour.vm.expect("a delay").provisioning;
-    assert_eq!((vm.startup_duration.as_str(), vm.startup_jitter.as_str()), ("10s", "0.2"));
+    assert_eq!(json!(vm), provisioning["provisioning"]);
     // In the class, the behaviour of one role is not the default of the other.
     assert_eq!(plan.worker_behaviour, Some(Behaviour::default()));
     let zones: Vec<_> =
@@ -246,11 +246,11 @@ fn error_names_the_field_and_what_it_may_be() {
         ),
         (
             behaviour("soon", ""),
-            "the variable workerBehaviour has \"soon\" as the startupDuration of node, which is not a duration such as 10s",
+            "failed to read the variable workerBehaviour: node.provisioning.startupDuration: \"soon\" is not a duration",
         ),
         (
             behaviour("10s", "20%"),
-            "the variable workerBehaviour has \"20%\" as the startupJitter of node, which is not a fraction",
+            "failed to read the variable workerBehaviour: node.provisioning.startupJitter: \"20%\" is not a fraction",
         ),
     ] {
         let error = read(&topology).expect_err(expected);

@@ -1,8 +1,7 @@
 //! The variables of the ClusterClass `in-memory`.
 
-use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, PoolReference};
+use nephele_api::infrastructure::v1beta2::{FailureDomain, PoolReference};
 use nephele_api::ipam;
-use nephele_model::Fraction;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -45,12 +44,8 @@ fn yes() -> bool {
 /// The plan with the value of a variable. A variable that the class does not have changes nothing.
 pub(super) fn set(plan: ClusterPlan, name: String, value: Value) -> Result<ClusterPlan, TopologyError> {
     let plan = match name.as_str() {
-        "controlPlaneBehaviour" => {
-            ClusterPlan { behaviour: behaviour("controlPlaneBehaviour", value)?, ..plan }
-        }
-        "workerBehaviour" => {
-            ClusterPlan { worker_behaviour: Some(behaviour("workerBehaviour", value)?), ..plan }
-        }
+        "controlPlaneBehaviour" => ClusterPlan { behaviour: read(name, value)?, ..plan },
+        "workerBehaviour" => ClusterPlan { worker_behaviour: Some(read(name, value)?), ..plan },
         "controlPlaneInstanceType" => ClusterPlan { control_plane_instance_type: read(name, value)?, ..plan },
         "workerInstanceType" => ClusterPlan { worker_instance_type: read(name, value)?, ..plan },
         "zones" => {
@@ -67,37 +62,7 @@ pub(super) fn set(plan: ClusterPlan, name: String, value: Value) -> Result<Clust
 }
 
 fn read<T: DeserializeOwned>(name: String, value: Value) -> Result<T, TopologyError> {
-    serde_json::from_value(value).map_err(|source| TopologyError::Variable { name, source })
-}
-
-/// A behaviour whose durations and jitters the provider will accept.
-fn behaviour(variable: &'static str, value: Value) -> Result<Behaviour, TopologyError> {
-    let behaviour: Behaviour = read(variable.to_owned(), value)?;
-    let parts = [
-        ("vm", &behaviour.vm),
-        ("node", &behaviour.node),
-        ("apiServer", &behaviour.api_server),
-        ("etcd", &behaviour.etcd),
-    ];
-    for (part, component) in parts {
-        let Some(component) = component else { continue };
-        let refused = |field, value: &str, expected| TopologyError::Startup {
-            variable,
-            part,
-            field,
-            value: value.to_owned(),
-            expected,
-        };
-        let (duration, jitter) =
-            (&component.provisioning.startup_duration, &component.provisioning.startup_jitter);
-        if !duration.is_empty() && nephele_go_duration::parse(duration).is_err() {
-            return Err(refused("startupDuration", duration, "a duration such as 10s"));
-        }
-        if !jitter.is_empty() && Fraction::parse(jitter).is_err() {
-            return Err(refused("startupJitter", jitter, "a fraction from 0 to 1 such as 0.2"));
-        }
-    }
-    Ok(behaviour)
+    serde_path_to_error::deserialize(value).map_err(|source| TopologyError::Variable { name, source })
 }
 
 impl From<Zone> for FailureDomain {

@@ -1,5 +1,6 @@
 //! What the API of a `SimulatedCloud` does to its callers.
 
+use nephele_model::GoDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ pub struct CloudApi {
     #[schemars(range(min = 1, max = 100_000))]
     pub burst: Option<i32>,
     /// How long reads do not show a new machine or load balancer; by default they show it at once.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
-    pub read_after_write_lag: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = DURATION_PATTERN))]
+    pub read_after_write_lag: Option<GoDuration>,
 }

@@ -1,5 +1,7 @@
 //! Defaults for clouds that list no instance types.
 
+use nephele_model::Amount;
+
 use super::{Gpu, InstanceType};
 
 /// The instance types of a cloud that lists none, and of clusters without a cloud.
@@ -9,8 +11,8 @@ pub(crate) fn built_in_instance_types() -> Vec<InstanceType> {
         name: name.to_owned(),
         cpu,
         memory: memory.to_owned(),
-        price: price.to_owned(),
-        spot_price: spot_price.to_owned(),
+        price: Amount::parse(price).ok(),
+        spot_price: Amount::parse(spot_price).ok(),
         ..InstanceType::default()
     };
     vec![

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
+use nephele_model::LabelSelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ pub struct ClusterFaultSpec {
     /// Selects the namespaces that get the Fault; by default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::faulty_namespaces")]
-    pub namespace_selector: Option<serde_json::Value>,
+    pub namespace_selector: Option<LabelSelector>,
     /// The spec of the Faults. Its fields, and its rules, are those of the ClusterFault's spec, too.
     #[serde(flatten)]
     pub fault: FaultSpec,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use kube::CustomResource;
-use nephele_model::{Caller, FaultEffect, Fraction, GoDuration, Market, Verb};
+use nephele_model::{Caller, FaultEffect, Fraction, GoDuration, LabelSelector, Market, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ pub struct FaultMatch {
     /// for those of an InMemoryMachine of a MachinePool; machine for those of other InMemoryMachines. By default all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "callers")]
-    pub callers: Vec<String>,
+    pub callers: Vec<Caller>,
     /// The names of InMemoryMachines or, for operations on load balancers, of Clusters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
@@ -160,11 +160,11 @@ pub struct FaultMatch {
     /// The Clusters, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::cluster_selector")]
-    pub cluster_selector: Option<serde_json::Value>,
+    pub cluster_selector: Option<LabelSelector>,
     /// The Machines, by their labels, such as topology.cluster.x-k8s.io/deployment-name. A load balancer is not hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::machine_selector")]
-    pub machine_selector: Option<serde_json::Value>,
+    pub machine_selector: Option<LabelSelector>,
 }
 
 /// How often a fault hits what it matches.

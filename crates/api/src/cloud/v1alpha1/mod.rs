@@ -12,7 +12,7 @@ mod scenario;
 mod simulated_cloud;
 
 pub use api_limits::CloudApi;
-pub use clock::{ClockRate, ClockRateError, CloudClock, CloudClockStatus};
+pub use clock::{CloudClock, CloudClockStatus};
 pub use cloud_extension_config::{
     CloudExtensionConfig, CloudExtensionConfigSpec, CloudExtensionConfigStatus, ExtensionClientConfig,
     ExtensionHandler, ExtensionHook, ExtensionService,
@@ -24,9 +24,7 @@ pub use fault::{
     AFFECTED_MAX, Affected, AffectedClaim, Fault, FaultBudget, FaultHit, FaultMatch, FaultSchedule,
     FaultSpec, FaultStatus,
 };
-pub use latency::{
-    CloudLatency, Distribution, Empirical, Exponential, Fixed, Lognormal, Normal, Triangular, Uniform,
-};
+pub use latency::CloudLatency;
 pub use scenario::{
     Apply, BRANCHES_MAX, Branch, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal,
     INNER_STEPS_MAX, InnerStep, MACHINE_PHASES, MANIFESTS_MAX, MachineCount, Never, ObjectField, ROUNDS_MAX,

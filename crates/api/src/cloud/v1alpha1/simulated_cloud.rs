@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
-use nephele_model::{Caller, Market};
+use nephele_model::{Amount, Caller, Market};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::api_limits::CloudApi;
 use super::built_in::built_in_instance_types;
@@ -22,6 +22,8 @@ pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 /// A decimal number from 0 to less than a million.
 const PRICE_PATTERN: &str = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$";
+/// The first price that is too high, in millionths.
+const PRICE_END: u64 = 1_000_000 * 1_000_000;
 /// An amount that prices add up to.
 const AMOUNT_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?$";
 /// The most clusters whose cost a status lists.
@@ -215,13 +217,24 @@ pub struct InstanceType {
     pub gpu: Option<Gpu>,
     /// What a machine costs in an hour of the cloud's time, such as 0.096, in any currency; by default nothing. A changed
     /// price is for the time after the change.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
-    pub price: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "price")]
+    #[schemars(with = "String", length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub price: Option<Amount>,
     /// What a machine of the market Spot costs; by default nothing.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
-    pub spot_price: String,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "price")]
+    #[schemars(with = "String", length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
+    pub spot_price: Option<Amount>,
+}
+
+/// A price, which is below a million.
+fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
+    let price = Option::<Amount>::deserialize(deserializer)?;
+    match &price {
+        Some(high) if high.millionths() >= PRICE_END => {
+            Err(de::Error::custom(format_args!("{:?} is not below 1000000", high.as_str())))
+        }
+        _ => Ok(price),
+    }
 }
 
 /// Graphics processors of a machine.
@@ -361,11 +374,11 @@ pub struct SimulatedCloudStatus {
 #[schemars(extend("required" = ["total", "perHour", "time"]))]
 pub struct CloudCost {
     /// What was spent until then.
-    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
-    pub total: String,
+    #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: Amount,
     /// What is spent in an hour of the cloud's time.
-    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
-    pub per_hour: String,
+    #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: Amount,
     /// The cloud's time, which is the usual time unless its clock was changed.
     pub time: Option<MicroTime>,
     /// The clusters that have cost most, the dearest first; at most 20.
@@ -384,11 +397,11 @@ pub struct ClusterCost {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// What was spent.
-    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
-    pub total: String,
+    #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub total: Amount,
     /// What is spent in an hour of the cloud's time.
-    #[schemars(length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
-    pub per_hour: String,
+    #[schemars(with = "String", length(min = 1, max = 32), regex(pattern = AMOUNT_PATTERN))]
+    pub per_hour: Amount,
 }
 
 /// What was found about a caller.

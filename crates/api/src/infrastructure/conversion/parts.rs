@@ -24,7 +24,7 @@ pub(super) trait Part: PartialEq + Sized {
     }
 }
 
-/// No status.
+/// A part that is missing, or that is not read.
 impl Part for () {
     type Other = ();
 
@@ -306,32 +306,6 @@ impl Part for v1beta2::InMemoryClusterStatus {
     }
 }
 
-/// The spec of a machine, which is the same in both versions.
-macro_rules! machine_spec {
-    ($from:ident, $to:ident) => {
-        impl Part for $from::InMemoryMachineSpec {
-            type Other = $to::InMemoryMachineSpec;
-
-            fn plainly(&self) -> Self::Other {
-                let Self { provider_id, instance_type, market, image, network, behaviour, instance } =
-                    self.clone();
-                $to::InMemoryMachineSpec {
-                    provider_id,
-                    instance_type,
-                    market,
-                    image,
-                    network,
-                    behaviour,
-                    instance,
-                }
-            }
-        }
-    };
-}
-
-machine_spec!(v1beta1, v1beta2);
-machine_spec!(v1beta2, v1beta1);
-
 impl Part for v1beta1::InMemoryMachineStatus {
     type Other = v1beta2::InMemoryMachineStatus;
 
@@ -399,23 +373,6 @@ impl Part for v1beta2::InMemoryMachineStatus {
         }
     }
 }
-
-/// The spec of a pool, which is the same in both versions.
-macro_rules! machine_pool_spec {
-    ($from:ident, $to:ident) => {
-        impl Part for $from::InMemoryMachinePoolSpec {
-            type Other = $to::InMemoryMachinePoolSpec;
-
-            fn plainly(&self) -> Self::Other {
-                let Self { provider_id_list, template } = self.clone();
-                $to::InMemoryMachinePoolSpec { provider_id_list, template }
-            }
-        }
-    };
-}
-
-machine_pool_spec!(v1beta1, v1beta2);
-machine_pool_spec!(v1beta2, v1beta1);
 
 /// `ready` of a pool in `v1beta1`.
 #[derive(PartialEq)]

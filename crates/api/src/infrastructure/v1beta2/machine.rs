@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
-use nephele_model::Market;
+use nephele_model::{Fraction, GoDuration, Market};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -146,13 +146,13 @@ pub struct Component {
 #[serde(default, rename_all = "camelCase")]
 pub struct Provisioning {
     /// How long it takes.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::startup_duration")]
-    pub startup_duration: String,
+    pub startup_duration: Option<GoDuration>,
     /// The largest random addition, as a fraction of the duration.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::startup_jitter")]
-    pub startup_jitter: String,
+    pub startup_jitter: Option<Fraction>,
 }
 
 /// The observed state of a simulated machine.

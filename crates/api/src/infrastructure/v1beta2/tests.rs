@@ -1,3 +1,4 @@
+use nephele_model::{Fraction, GoDuration};
 use serde_json::json;
 
 use super::*;
@@ -56,8 +57,8 @@ fn manifests_of_the_upstream_in_memory_provider_are_read() {
     let component = |startup_duration: &str, startup_jitter: &str| {
         Some(Component {
             provisioning: Provisioning {
-                startup_duration: startup_duration.into(),
-                startup_jitter: startup_jitter.into(),
+                startup_duration: GoDuration::parse(startup_duration).ok(),
+                startup_jitter: Fraction::parse(startup_jitter).ok(),
             },
         })
     };

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use nephele_model::{Fraction, GoDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,13 +61,13 @@ pub struct Update {
     #[schemars(schema_with = "schema::instant")]
     pub asked_at: MicroTime,
     /// How long it takes, as in spec.behaviour; absent when it takes no time.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 64))]
-    pub duration: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 64))]
+    pub duration: Option<GoDuration>,
     /// The largest random addition, as a fraction of the duration, as in spec.behaviour.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 32))]
-    pub jitter: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 32))]
+    pub jitter: Option<Fraction>,
     /// Why it fails; absent for an update that succeeds. A failing update takes its duration and changes nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 32768))]

@@ -2,8 +2,8 @@ use nephele_api::cloud::v1alpha1::FaultSpec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::reconcile::namespaces_of;
 use super::*;
-use crate::selector;
 
 const NAME: &str = "all";
 const KEY: &str = "workshop";
@@ -51,8 +51,7 @@ fn room(name: &str, is_labelled: bool, fault: Option<Fault>) -> Room {
 }
 
 fn planned(object: &ClusterFault, rooms: &[Room]) -> Plan {
-    let selector =
-        selector("namespaceSelector", object.spec.namespace_selector.as_ref()).expect("a selector");
+    let selector = namespaces_of(object);
     let places = rooms.iter().map(|room| Place {
         namespace: &room.name,
         labels: &room.labels,

@@ -37,8 +37,8 @@ fn update(version: &str) -> Update {
     Update {
         software: software(version),
         asked_at: MicroTime(at(0)),
-        duration: "1m".into(),
-        jitter: "0.5".into(),
+        duration: GoDuration::parse("1m").ok(),
+        jitter: Fraction::parse("0.5").ok(),
         failure: String::new(),
         ended: None,
     }
@@ -136,7 +136,10 @@ fn the_duration_of_updates_has_the_format_of_start_ups() {
         let duration = setting("inPlaceUpdateDuration", duration);
         Settings::from([duration, setting("inPlaceUpdateJitter", jitter)])
     };
-    let pace = |duration: &str, jitter: &str| Pace { duration: duration.into(), jitter: jitter.into() };
+    let pace = |duration: &str, jitter: &str| {
+        let duration = GoDuration::parse(duration).expect("a duration");
+        Pace { duration, jitter: Fraction::parse(jitter).ok() }
+    };
     assert_eq!(Pace::of(&Settings::new()), Ok(pace("10s", "")));
     assert_eq!(Pace::of(&settings("1m30s", "0.5")), Ok(pace("1m30s", "0.5")));
     for (duration, jitter, field) in [

@@ -97,8 +97,8 @@ fn the_end_of_an_update_is_written_over_no_other_update() {
     let asked = Update {
         software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
         asked_at: MicroTime(at(5000)),
-        duration: String::new(),
-        jitter: String::new(),
+        duration: None,
+        jitter: None,
         failure: String::new(),
         ended: None,
     };

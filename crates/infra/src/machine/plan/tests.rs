@@ -76,7 +76,7 @@ fn object() -> InMemoryMachine {
 #[test]
 fn a_machine_waits_for_what_comes_first() {
     let (worker, control_plane) = (wanted(Role::Worker), wanted(Role::ControlPlane));
-    let mistake = Mistake::Behaviour("spec.behaviour.vm is odd".into());
+    let mistake = Mistake::FailureDomain { wanted: "c".into(), known: vec!["a".into()] };
     let nothing_yet = Wanted {
         infrastructure_provisioned: false,
         control_plane_initialized: false,

@@ -254,8 +254,8 @@ fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_
     let asked = Update {
         software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
         asked_at: MicroTime(at(3)),
-        duration: String::new(),
-        jitter: String::new(),
+        duration: None,
+        jitter: None,
         failure: String::new(),
         ended: None,
     };

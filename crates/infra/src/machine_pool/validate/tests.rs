@@ -1,6 +1,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::infrastructure::v1beta2::{Behaviour, Component, Provisioning};
+use nephele_model::GoDuration;
 use nephele_testkit::objects;
 
 use super::*;
@@ -8,7 +9,10 @@ use super::*;
 #[test]
 fn whatever_machines_are_made_from_changes_the_revision() {
     let slow = Component {
-        provisioning: Provisioning { startup_duration: "10s".into(), ..Provisioning::default() },
+        provisioning: Provisioning {
+            startup_duration: GoDuration::parse("10s").ok(),
+            ..Provisioning::default()
+        },
     };
     let behaviour = Some(Behaviour { vm: Some(slow), ..Behaviour::default() });
     let plain = PoolMachine::default();

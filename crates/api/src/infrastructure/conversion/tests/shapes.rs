@@ -319,10 +319,34 @@ fn only_our_kinds_and_their_versions_are_converted() {
 
 #[test]
 fn what_has_fields_of_other_types_is_refused() {
-    for kind in KINDS {
-        for (from, to) in [(OLD, NEW), (NEW, OLD)] {
-            let error = convert(object(kind, from, json!(7), Value::Null), to).expect_err(kind);
+    for (from, to) in [(OLD, NEW), (NEW, OLD)] {
+        for (kind, spec, status) in [
+            ("InMemoryCluster", json!(7), Value::Null),
+            ("InMemoryClusterTemplate", json!(7), Value::Null),
+            ("InMemoryMachine", json!({}), json!(7)),
+            ("InMemoryMachinePool", json!({}), json!(7)),
+        ] {
+            let error = convert(object(kind, from, spec, status), to).expect_err(kind);
             assert_eq!(error.category(), "Unreadable", "{kind}");
+        }
+    }
+}
+
+/// A conversion that fails hides all objects of the kind in a list.
+#[test]
+fn a_machine_whose_texts_got_past_the_schema_keeps_them() {
+    let behaviour = json!({ "vm": { "provisioning": { "startupDuration": "soon", "startupJitter": 2 } } });
+    let machine = json!({ "behaviour": behaviour });
+    let template = json!({ "template": { "spec": machine } });
+    for (from, to) in [(OLD, NEW), (NEW, OLD)] {
+        for (kind, spec) in [
+            ("InMemoryMachine", &machine),
+            ("InMemoryMachineTemplate", &template),
+            ("InMemoryMachinePool", &json!({ "template": machine })),
+            ("InMemoryMachinePoolTemplate", &template),
+        ] {
+            let of = |version| object(kind, version, spec.clone(), Value::Null);
+            assert_eq!(converted(&of(from), to), of(to), "{kind}");
         }
     }
 }
