@@ -10,7 +10,7 @@ use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
-use super::{Error, SHORTLY};
+use super::error::Error;
 use crate::address::{
     Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
 };
@@ -18,6 +18,9 @@ use crate::context::Context;
 use crate::fault::Release;
 use crate::owner::owner;
 use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
+
+/// How long to wait for a write that is in progress.
+pub(super) const SHORTLY: Duration = Duration::from_millis(100);
 
 /// The result of creating or taking over an IPAddress.
 pub(super) enum Binding {

@@ -1,6 +1,7 @@
 //! The reconcile of an `IPAddressClaim`: it waits for its pool, gets an address and releases it.
 
 mod act;
+mod error;
 mod plan;
 mod report;
 
@@ -9,43 +10,15 @@ use std::time::Duration;
 
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_kit::{Outcome, PatchError, ReconcileError, Retry};
-use thiserror::Error;
+use nephele_kit::Outcome;
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::owner::owner;
 use crate::pool::{Pool, Request};
-use act::{Binding, Released};
+use act::{Binding, Released, SHORTLY};
+pub(crate) use error::Error;
 use plan::{Fetched, Need, Plan};
-
-/// How long to wait for a write that is in progress.
-const SHORTLY: Duration = Duration::from_millis(100);
-
-/// Why a claim could not be reconciled.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    /// A write to the management API failed.
-    #[error("failed to update the claim")]
-    Claim(#[source] PatchError),
-    /// The IPAddress could not be written.
-    #[error("failed to write the IPAddress")]
-    Address(#[source] PatchError),
-}
-
-impl ReconcileError for Error {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Claim(error) | Self::Address(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Claim(error) | Self::Address(error) => error.retry(),
-        }
-    }
-}
 
 /// Gets an address for a claim, or releases a claim that is being deleted.
 pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>) -> Result<Outcome, Error> {

@@ -8,7 +8,7 @@ use nephele_api::ipam::v1beta2::{IPAddressClaim, IPAddressClaimStatus, NameRefer
 use nephele_kit::{PatchError, Precondition, patch};
 use tracing::info;
 
-use super::Error;
+use super::error::Error;
 use crate::context::Context;
 use crate::owner::owner;
 use crate::pool::Pool;
