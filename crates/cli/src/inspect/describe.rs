@@ -6,9 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use nephele_api::cloud::v1alpha1::RefusedNamespace;
 use serde_json::Value;
 
-use super::Resource;
-use super::read::{Found, Surroundings};
-use super::rows::{self, Listing};
+use super::found::{Found, Surroundings};
+use super::listing::Listing;
+use super::resource::Resource;
+use super::rows;
 use super::text::{age, or_dash};
 use crate::columns::columns;
 

@@ -8,40 +8,28 @@
 //! Only `read` sends requests. All else is pure.
 
 mod describe;
+mod found;
+mod listing;
 mod output;
 mod read;
+mod resource;
 mod rows;
 mod text;
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessArgs;
 use crate::output::print;
 
+use listing::Listing;
 use output::Format;
 use read::Reader;
-
-/// What is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Resource {
-    #[value(aliases = ["cluster", "cl"])]
-    Clusters,
-    #[value(aliases = ["machine", "ma"])]
-    Machines,
-    #[value(aliases = ["pool"])]
-    Pools,
-    #[value(aliases = ["cloud", "simulatedclouds", "simulatedcloud"])]
-    Clouds,
-    #[value(aliases = ["fault"])]
-    Faults,
-    #[value(name = "clusterfaults", aliases = ["clusterfault"])]
-    ClusterFaults,
-}
+use resource::Resource;
 
 /// The flags of `get`.
 #[derive(Debug, Args)]
@@ -85,7 +73,7 @@ pub(crate) async fn get(args: GetArgs, shutdown: CancellationToken) -> anyhow::R
             Format::Table | Format::Wide => {
                 rows::listing(&found, &reader.surroundings(resource).await?, Timestamp::now())
             }
-            Format::Json | Format::Yaml | Format::Name => rows::Listing::default(),
+            Format::Json | Format::Yaml | Format::Name => Listing::default(),
         };
         let text = output::render(output, &found, &listing, all_namespaces, name.is_some());
         if found.objects.is_empty() {

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::read::Found;
-use super::rows::Listing;
+use super::found::Found;
+use super::listing::Listing;
 use crate::columns::columns;
 
 /// How objects are printed.

@@ -4,72 +4,14 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
-use nephele_api::ipam::PoolKind;
-use nephele_api::{cloud, core, infrastructure, ipam};
-use serde::de::DeserializeOwned;
+use nephele_api::{core, infrastructure, ipam};
 use serde_json::Value;
 
-use super::Resource;
 use super::describe::Related;
+use super::found::{Found, Surroundings};
+use super::resource::{Resource, is_of_no_namespace};
 use crate::access::Access;
 use crate::exit::{Exit, Problem};
-
-/// Objects of a resource, as the API server has them.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) resource: Resource,
-    pub(super) objects: Vec<Value>,
-}
-
-/// The objects that are shown together with others.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Surroundings {
-    pub(super) machines: Vec<Value>,
-    pub(super) simulated_machines: Vec<Value>,
-    pub(super) simulated_clusters: Vec<Value>,
-    pub(super) claims: Vec<Value>,
-}
-
-impl Found {
-    /// The objects as a type. One that is of another shape is left out.
-    pub(super) fn parsed<T: DeserializeOwned>(&self) -> Vec<T> {
-        parsed(&self.objects)
-    }
-}
-
-pub(super) fn parsed<T: DeserializeOwned>(objects: &[Value]) -> Vec<T> {
-    objects.iter().filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
-}
-
-impl Resource {
-    /// Group and kinds.
-    fn kinds(self) -> (&'static str, Vec<&'static str>) {
-        match self {
-            Self::Clusters => (core::GROUP, vec!["Cluster"]),
-            Self::Machines => (core::GROUP, vec!["Machine"]),
-            Self::Pools => (ipam::GROUP, PoolKind::ALL.map(PoolKind::as_str).to_vec()),
-            Self::Clouds => (cloud::GROUP, vec!["SimulatedCloud"]),
-            Self::Faults => (cloud::GROUP, vec!["Fault"]),
-            Self::ClusterFaults => (cloud::GROUP, vec!["ClusterFault"]),
-        }
-    }
-
-    fn singular(self) -> &'static str {
-        match self {
-            Self::Clusters => "Cluster",
-            Self::Machines => "Machine",
-            Self::Pools => "pool",
-            Self::Clouds => "SimulatedCloud",
-            Self::Faults => "Fault",
-            Self::ClusterFaults => "ClusterFault",
-        }
-    }
-}
-
-/// Whether the objects of a kind are in no namespace.
-fn is_of_no_namespace(kind: &str) -> bool {
-    kind.starts_with("Global") || kind == "ClusterFault"
-}
 
 /// Reads objects in one namespace, or in all.
 pub(super) struct Reader {

@@ -7,8 +7,8 @@ use kube::core::DynamicObject;
 use nephele_testkit::ManagementApi;
 use serde_json::{Value, json};
 
+use super::found::{Found, Surroundings};
 use super::output::render;
-use super::read::{Found, Surroundings};
 use super::*;
 use crate::access::Access;
 use crate::exit::{Exit, Problem};
@@ -207,7 +207,7 @@ fn other_formats_have_the_objects_as_they_are() {
         serde_json::from_str(&show(Format::Json, Resource::Clusters, vec![cluster()])).expect("JSON");
     assert_eq!((&list["kind"], &list["items"][0]), (&json!("List"), &cluster()));
     let found = Found { resource: Resource::Clusters, objects: vec![cluster()] };
-    let one = render(Format::Yaml, &found, &rows::Listing::default(), false, true).expect("YAML");
+    let one = render(Format::Yaml, &found, &Listing::default(), false, true).expect("YAML");
     assert_eq!(serde_yaml_ng::from_str::<Value>(&one).expect("YAML"), cluster());
 }
 

@@ -1,14 +1,18 @@
 //! Requests to the management cluster.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use kube::api::{DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::REQUEST_MAX;
 use crate::exit::{Exit, Problem};
 use crate::kinds::{Kinds, kind_of};
+
+/// How long a request may take. A request without an answer must not keep a run from its end.
+const REQUEST_MAX: Duration = Duration::from_secs(60);
 
 /// The management cluster.
 pub(super) struct Management {

@@ -24,7 +24,6 @@ mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -129,9 +128,6 @@ fn write(path: &Path, format: Format, report: &Report) -> anyhow::Result<()> {
     };
     std::fs::write(path, text).with_context(|| format!("failed to write the report {}", path.display()))
 }
-
-/// How long a request may take. A request without an answer must not keep a run from its end.
-const REQUEST_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The command against an embedded management API, with the manager and the stand-in or without them.
 
+use std::time::Duration;
+
 use clap::Parser;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};

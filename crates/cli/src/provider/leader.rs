@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use nephele_manager::DIAGNOSTICS_CERTIFICATE;
 
-use super::managers::{LeaseId, ManagerPod};
-use super::no_pod;
+use super::managers::{LeaseId, ManagerPod, no_pod};
 
 /// The pod that holds the lease.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,10 @@ use nephele_manager::{LEADER_ELECTION_ID, go_bool};
 
 use crate::args;
 
+/// The labels of the manager's pods, however it was installed.
+pub(crate) const MANAGER_PODS: &str =
+    "cluster.x-k8s.io/provider=infrastructure-in-memory,control-plane=controller-manager";
+
 /// A lease: namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LeaseId {
@@ -49,6 +53,14 @@ impl ManagerPod {
             namespace,
         }
     }
+}
+
+/// Why a command finds no pod of the manager in its namespace.
+pub(crate) fn no_pod(namespace: &str) -> String {
+    format!(
+        "found no running pod of Nephele's manager in namespace {namespace}; is the infrastructure provider installed in \
+         this cluster? Its pods have the labels {MANAGER_PODS}, and --manager-namespace names another namespace"
+    )
 }
 
 /// The lease for which a manager's pod competes, from its arguments and environment.

@@ -22,12 +22,9 @@ use crate::exit::{Exit, Problem};
 
 pub(crate) use leader::Leader;
 use leader::NoLeader;
-pub(crate) use managers::{LeaseId, ManagerPod, Managers};
+pub(crate) use managers::{LeaseId, MANAGER_PODS, ManagerPod, Managers, no_pod};
 pub(crate) use namespace::{NamespaceArgs, ProviderArgs, namespace, namespaces_of_all};
 
-/// The labels of the manager's pods, however it was installed.
-pub(crate) const MANAGER_PODS: &str =
-    "cluster.x-k8s.io/provider=infrastructure-in-memory,control-plane=controller-manager";
 /// The most pods of a manager that are looked at.
 const PODS_MAX: u32 = 16;
 
@@ -54,12 +51,4 @@ pub(crate) async fn leader(client: &Client, namespace: &str, insecure: bool) -> 
         let exit = if matches!(why, NoLeader::NoPod(_)) { Exit::NotFound } else { Exit::Failed };
         Problem::new(exit, why.to_string()).into()
     })
-}
-
-/// Why a command finds no pod of the manager in its namespace.
-pub(crate) fn no_pod(namespace: &str) -> String {
-    format!(
-        "found no running pod of Nephele's manager in namespace {namespace}; is the infrastructure provider installed in \
-         this cluster? Its pods have the labels {MANAGER_PODS}, and --manager-namespace names another namespace"
-    )
 }

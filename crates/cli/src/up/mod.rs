@@ -10,6 +10,7 @@ mod apply;
 mod attach;
 mod documents;
 mod lifeline;
+mod management_api;
 mod report;
 mod state;
 mod workloads;
@@ -22,7 +23,6 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use jiff::Timestamp;
-use kube::Client;
 use nephele_access::Environment;
 use nephele_kit::wall_clock;
 use nephele_manager::Options;
@@ -35,6 +35,7 @@ use crate::kinds::Kinds;
 use attach::webhooks::LocalWebhooks;
 use documents::Document;
 use lifeline::EndedEarly;
+use management_api::ManagementApi;
 use report::Report;
 use state::ClusterKey;
 use workloads::Workloads;
@@ -99,15 +100,6 @@ pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Re
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The management API of this run, embedded or attached.
-struct ManagementApi {
-    client: Client,
-    kubeconfig: PathBuf,
-    server: String,
-    /// The management API, if it is in this process.
-    embedded: Option<Management>,
 }
 
 /// Starts everything, and works until `shutdown`, or until standard input is `closed`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::ManagementApi;
+use super::management_api::ManagementApi;
 use super::workloads::Written;
 use crate::embedded::Folder;
 

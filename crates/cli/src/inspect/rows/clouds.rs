@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_api::conditions::types;
 
-use super::{Listing, columns, message, row, status};
-use crate::inspect::read::Found;
+use crate::inspect::found::Found;
+use crate::inspect::listing::{Listing, columns, message, row, status};
 use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {

@@ -5,8 +5,8 @@ use nephele_api::cloud::v1alpha1::ClusterFault;
 use nephele_api::conditions::{find, types};
 
 use super::faults::effect;
-use super::{Listing, columns, row};
-use crate::inspect::read::Found;
+use crate::inspect::found::Found;
+use crate::inspect::listing::{Listing, columns, row};
 use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {

@@ -6,8 +6,8 @@ use nephele_api::labels;
 use nephele_standin::{AVAILABLE, RUNNING};
 use serde_json::Value;
 
-use super::{Listing, columns, message, row, status};
-use crate::inspect::read::{Found, Surroundings, parsed};
+use crate::inspect::found::{Found, Surroundings, parsed};
+use crate::inspect::listing::{Listing, columns, message, row, status};
 use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> Listing {

@@ -6,8 +6,8 @@ use nephele_api::conditions::{find, types};
 use nephele_model::FaultEffect;
 use serde_json::Value;
 
-use super::{Listing, columns, row};
-use crate::inspect::read::Found;
+use crate::inspect::found::Found;
+use crate::inspect::listing::{Listing, columns, row};
 use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {

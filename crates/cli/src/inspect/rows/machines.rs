@@ -7,8 +7,8 @@ use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::labels;
 use serde_json::Value;
 
-use super::{Listing, columns, message, row};
-use crate::inspect::read::{Surroundings, parsed};
+use crate::inspect::found::{Surroundings, parsed};
+use crate::inspect::listing::{Listing, columns, message, row};
 use crate::inspect::text::{age, or_dash};
 use crate::stages::Stage;
 

@@ -8,8 +8,8 @@ use nephele_api::ipam::v1alpha2::PoolStatus;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use serde_json::Value;
 
-use super::{Listing, columns, message, row};
-use crate::inspect::read::{Found, Surroundings, parsed};
+use crate::inspect::found::{Found, Surroundings, parsed};
+use crate::inspect::listing::{Listing, columns, message, row};
 use crate::inspect::text::{age, or_dash};
 
 pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> Listing {

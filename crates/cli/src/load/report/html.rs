@@ -1,8 +1,11 @@
 //! The report as one HTML page without other files. Pure.
 
+use super::content::{METHOD, Report};
+use super::escaped::escaped;
 use super::svg::{Chart, Line, chart};
 use super::text::{controller_table, table};
-use super::{ClusterStep, METHOD, Report};
+use crate::load::controllers::{ControllerUse, UsePoint};
+use crate::load::record::ClusterStep;
 
 /// System fonts and colours of the reader's preference. The colours of lines differ for people who see few colours, too
 /// (Okabe and Ito's palette).
@@ -60,22 +63,6 @@ pub(in crate::load) fn page(report: &Report) -> String {
     )
 }
 
-/// Text as HTML shows it, in an element or in an attribute.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
 /// A table whose first row is its header.
 fn html_table(rows: &[Vec<String>]) -> String {
     let mut html = "<div class=\"scroll\"><table>\n".to_owned();
@@ -121,8 +108,8 @@ fn rising(mut times: Vec<f64>, step: f64) -> Vec<(f64, f64)> {
 }
 
 fn charts_of_controllers(report: &Report) -> String {
-    let lines = |value: fn(&super::super::controllers::UsePoint) -> f64| {
-        let line = |controller: &'_ super::ControllerUse| {
+    let lines = |value: fn(&UsePoint) -> f64| {
+        let line = |controller: &'_ ControllerUse| {
             controller.points.iter().map(|point| (point.at, value(point))).collect::<Vec<_>>()
         };
         let controllers = report.controllers.iter();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::escaped;
+use super::escaped::escaped;
 
 /// The most points of a line: more are not seen.
 const POINTS_MAX: usize = 400;

@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::super::controllers::UsePoint;
-use super::super::record::{Observation, Seen};
+use super::content::METHOD;
 use super::*;
+use crate::load::controllers::{ControllerUse, UsePoint};
+use crate::load::record::{ClusterStep, MachineStep, Observation, Record, Seen};
 
 fn settings() -> Settings {
     Settings {

@@ -1,6 +1,6 @@
 //! The report for a terminal. Pure.
 
-use super::{METHOD, Report};
+use super::content::{METHOD, Report};
 use crate::columns::columns;
 
 /// The figures as tables.

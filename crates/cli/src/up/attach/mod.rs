@@ -18,7 +18,7 @@ use nephele_access::Environment;
 use tokio::time::{Instant, sleep};
 
 use self::webhooks::LocalWebhooks;
-use super::ManagementApi;
+use super::management_api::ManagementApi;
 use crate::access;
 use crate::embedded::{Folder, GIT_VERSION};
 use crate::install::objects::LABEL;
