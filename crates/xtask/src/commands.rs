@@ -1,31 +1,67 @@
 //! Commands of this program that pages and workflows name: each exists, with its flags and their values.
 
 use anyhow::Context;
-use clap::Parser as _;
+use clap::{Command, CommandFactory, FromArgMatches as _};
 
-use crate::{Cli, Task, files, paths};
+use crate::{files, paths, seeded};
 
 /// How a command begins.
 const BEGIN: &str = "cargo xtask ";
 /// What ends a command within a line.
 const ENDS: [char; 7] = ['`', '#', '|', '&', ';', ')', '"'];
 
-/// What is wrong with the commands in a text: each is told with the reason. Brackets around what may be left out do not
-/// count, and an expression of a workflow counts as a number.
-pub(crate) fn wrong(text: &str) -> anyhow::Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for line in text.lines() {
-        let line = without_expressions(line);
-        for command in line.split(BEGIN).skip(1) {
-            let command = command.split(ENDS).next().unwrap_or_default();
-            let words: Vec<_> =
-                command.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
-            if let Some(why) = mistake(&words)? {
-                wrong.push(format!("{BEGIN}{}: {why}", words.join(" ")));
+/// The commands of a program.
+pub(crate) struct Commands(Command);
+
+impl Commands {
+    /// Those of the program with this command line.
+    pub(crate) fn of<C: CommandFactory>() -> Self {
+        Self(C::command())
+    }
+
+    /// What is wrong with the commands in a text: each is told with the reason. Brackets around what may be left out do
+    /// not count, and an expression of a workflow counts as a number.
+    pub(crate) fn wrong(&self, text: &str) -> anyhow::Result<Vec<String>> {
+        let mut wrong = Vec::new();
+        for line in text.lines() {
+            let line = without_expressions(line);
+            for command in line.split(BEGIN).skip(1) {
+                let command = command.split(ENDS).next().unwrap_or_default();
+                let words: Vec<_> =
+                    command.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+                if let Some(why) = self.mistake(&words)? {
+                    wrong.push(format!("{BEGIN}{}: {why}", words.join(" ")));
+                }
             }
         }
+        Ok(wrong)
     }
-    Ok(wrong)
+
+    /// Why there is no such command.
+    fn mistake(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
+        let named = [BEGIN.trim()].into_iter().chain(words.iter().copied());
+        let matches = match self.0.clone().try_get_matches_from(named) {
+            Ok(matches) => matches,
+            Err(error) => {
+                let text = error.to_string();
+                return Ok(Some(text.lines().next().unwrap_or_default().to_owned()));
+            }
+        };
+        let (program, given) = match matches.subcommand() {
+            Some(("hostile", given)) => ("hostile", given),
+            Some(("worlds", given)) => ("world", given),
+            _ => return Ok(None),
+        };
+        let args = seeded::Args::from_arg_matches(given).context("failed to read arguments of a program")?;
+        let source = format!("crates/{program}/src/main.rs");
+        let source =
+            files::read(&paths::repository().join(&source)).with_context(|| format!("in {source}"))?;
+        let is_flag = |name: &str| source.contains(&format!("\n    {}: ", name.replace('-', "_")));
+        let flags = args.of_program().filter_map(|argument| argument.strip_prefix("--"));
+        let mut unknown =
+            flags.map(|flag| flag.split('=').next().unwrap_or(flag)).filter(|flag| !is_flag(flag));
+        Ok(unknown.next().map(|flag| format!("its program has no flag --{flag}")))
+    }
 }
 
 /// The line with `1` instead of each `${{ … }}`.
@@ -39,39 +75,17 @@ fn without_expressions(line: &str) -> String {
     text + rest
 }
 
-/// Why there is no such command.
-fn mistake(words: &[&str]) -> anyhow::Result<Option<String>> {
-    let named = [BEGIN.trim()].into_iter().chain(words.iter().copied());
-    let task = match Cli::try_parse_from(named) {
-        Ok(cli) => cli.task,
-        Err(error) => {
-            let text = error.to_string();
-            return Ok(Some(text.lines().next().unwrap_or_default().to_owned()));
-        }
-    };
-    let (program, arguments) = match &task {
-        Task::Hostile(args) => ("hostile", args.of_program()),
-        Task::Worlds(args) => ("world", args.of_program()),
-        _ => return Ok(None),
-    };
-    let source = format!("crates/{program}/src/main.rs");
-    let source = files::read(&paths::repository().join(&source)).with_context(|| format!("in {source}"))?;
-    let is_flag = |name: &str| source.contains(&format!("\n    {}: ", name.replace('-', "_")));
-    let flags = arguments.filter_map(|argument| argument.strip_prefix("--"));
-    let mut unknown = flags.map(|flag| flag.split('=').next().unwrap_or(flag)).filter(|flag| !is_flag(flag));
-    Ok(unknown.next().map(|flag| format!("its program has no flag --{flag}")))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum as _;
 
     use super::*;
-    use crate::cluster::ClusterApi;
+    use crate::{Cli, cluster::ClusterApi};
 
     #[test]
     fn a_command_that_does_not_exist_is_told() {
-        let wrong = |text: &str| wrong(text).expect("the sources are there");
+        let commands = Commands::of::<Cli>();
+        let wrong = |text: &str| commands.wrong(text).expect("the sources are there");
         for right in [
             "cargo xtask e2e [--keep] [FILTER] # what it does",
             "run `cargo xtask worlds`, `cargo xtask hostile --optimized --neighbours` or `cargo xtask tidy`",

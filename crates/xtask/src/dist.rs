@@ -21,9 +21,8 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     cargo_tool::CYCLONEDX,
     chart::Helm,
-    cluster::write,
     command::{capture, show},
-    files::{self, hex},
+    files::{self, hex, write},
     paths,
     provider::{self, Profile},
     release::{self, VERSION},

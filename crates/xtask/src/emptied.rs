@@ -10,11 +10,11 @@
 use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
 use crate::{
-    cluster::{LOOK_EVERY, Layout, Repository},
+    cluster::{Layout, Repository},
     command::{capture, path_with, show},
     e2e::{Queue, Tests},
-    target::Found,
-    wait::{self, Look},
+    found::Found,
+    wait::{self, LOOK_EVERY, Look},
 };
 
 /// The providers that clusterctl has installed.

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use crate::{cluster, paths};
+use crate::{files::write, paths};
 
 /// The file, within the repository.
 const FILE: &str = "docs/figures.json";
@@ -118,7 +118,7 @@ impl Figures {
     /// Replaces those of the repository.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self).with_context(|| format!("failed to write {FILE}"))?;
-        cluster::write(&paths::repository().join(FILE), text + "\n")
+        write(&paths::repository().join(FILE), text + "\n")
     }
 
     /// Replaces the result of a release.
@@ -244,6 +244,14 @@ pub(crate) fn fill(page: &str, tables: &BTreeMap<&'static str, String>) -> anyho
         rest = after;
     }
     Ok(filled + rest)
+}
+
+/// Writes the tables of the figures into their pages.
+pub(crate) fn fill_tables() -> anyhow::Result<()> {
+    for (page, text) in pages()? {
+        write(&paths::repository().join(page), text)?;
+    }
+    Ok(())
 }
 
 /// The pages with their tables: paths within the repository and their texts.

@@ -47,6 +47,13 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
+/// Writes a file, with the folder it lies in.
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let folder = path.parent().expect("a file lies in a folder");
+    fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
+}
+
 /// Bytes of a digest as text.
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

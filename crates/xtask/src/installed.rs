@@ -11,7 +11,8 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{self, Layout, Repository, write},
+    cluster::{Layout, Repository},
+    files::write,
     paths,
     provider::{self, Profile},
     release,
@@ -74,7 +75,7 @@ pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Res
         if let Some(program) = emptied.program() {
             let program = std::path::absolute(program).context("failed to find our program")?;
             variables.push(("NEPHELE_PROGRAM", program.into_os_string()));
-            let socket = cluster::containerd_socket(&Layout::new()?);
+            let socket = Layout::new()?.containerd_socket();
             variables.push(("NEPHELE_E2E_CONTAINERD", socket.into_os_string()));
         }
         emptied.run_tests(group, filter, None, &variables)

@@ -13,11 +13,13 @@ mod commands;
 mod conditions;
 mod contract;
 mod dashboard;
+mod definitions;
 mod dist;
 mod e2e;
 mod emptied;
 mod figures;
 mod files;
+mod found;
 mod installed;
 mod kube_state_metrics;
 mod paths;
@@ -34,6 +36,8 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use self::commands::Commands;
 
 /// Project automation.
 #[derive(Debug, Parser)]
@@ -90,7 +94,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Cluster(action) => cluster::run(&action),
-        Task::Book => book::run(),
+        Task::Book => book::run(&Commands::of::<Cli>()),
         Task::Codegen => codegen::run(),
         Task::Chart(args) => chart::run(&args),
         Task::Dist(args) => dist::run(&args),
@@ -103,7 +107,7 @@ fn main() -> ExitCode {
         Task::Contract(args) => contract::run(&args),
         Task::Picture(args) => picture::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
-        Task::Tidy => tidy::run(),
+        Task::Tidy => tidy::run(&Commands::of::<Cli>()),
         Task::Floors(args) => tidy::floors(&args),
         Task::Worlds(args) => seeded::run("nephele-world", &args),
     };

@@ -5,6 +5,9 @@ use std::sync::LazyLock;
 
 use anyhow::Context;
 
+/// The Helm chart, within the repository.
+pub(crate) const CHART: &str = "charts/nephele";
+
 /// The root of the checkout that cargo runs this program for, or else of the one it was built from. They differ when
 /// two checkouts share a target folder: cargo takes what the other one built.
 pub(crate) fn repository() -> &'static Path {

@@ -12,11 +12,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cluster::{self, Cluster, Image, Kubectl, LOOK_EVERY, Repository},
+    cluster::{self, Cluster, Image, Kubectl, Repository},
     command::{capture, show},
-    files::hex,
+    files::{hex, write},
     paths, release,
-    wait::{self, Look},
+    wait::{self, LOOK_EVERY, Look},
 };
 
 /// One of our providers, as clusterctl knows it.
@@ -136,7 +136,7 @@ fn image(program: &Path) -> anyhow::Result<Image> {
     let tag = hex(&Sha256::digest(&content)[..6]);
     let name = format!("localhost/nephele-e2e/nephele:{tag}");
     let folder = paths::cache()?.join("images/nephele");
-    cluster::write(&folder.join("nephele"), content)?;
+    write(&folder.join("nephele"), content)?;
     set_executable(&folder.join("nephele"))?;
     let archive = paths::cache()?.join("images/nephele.tar");
     let mut buildah = Command::new("buildah");
@@ -154,7 +154,7 @@ pub(crate) fn check_image_for_arm64() -> anyhow::Result<()> {
     const FORMAT: &str =
         "{{.OCIv1.OS}}/{{.OCIv1.Architecture}} {{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}";
     let folder = paths::cache()?.join("images/arm64");
-    cluster::write(&folder.join("nephele"), "no program")?;
+    write(&folder.join("nephele"), "no program")?;
     let mut buildah = Command::new("buildah");
     buildah.args(["build", "--quiet", "--layers=false", "--platform", "linux/arm64", "--target", "prebuilt"]);
     buildah.args(["--tag", NAME, "--file"]).arg(paths::repository().join("Dockerfile")).arg(&folder);

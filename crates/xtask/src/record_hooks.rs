@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::paths;
+use crate::{files::write, paths};
 
 /// Where the fixtures are, by release of Cluster API.
 const FIXTURES: &str = "crates/runtime-sdk/tests/recordings";
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{hook}: {} of {all}", kept.len());
         let path = paths::repository().join(FIXTURES).join(&args.release).join(format!("{hook}.json"));
         let text = serde_json::to_string_pretty(&kept).context("failed to write recordings")?;
-        crate::cluster::write(&path, text + "\n")?;
+        write(&path, text + "\n")?;
     }
     Ok(())
 }

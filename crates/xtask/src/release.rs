@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use nephele_components::{self as components, Role};
 
-use crate::{cluster::write, kube_state_metrics, paths};
+use crate::{files::write, kube_state_metrics, paths};
 
 /// clusterctl's name of the infrastructure provider.
 pub(crate) const LABEL: &str = "infrastructure-in-memory";

@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use crate::{
     cluster::{self, Cluster, Layout},
     emptied::Emptied,
+    found::Found,
     provider::{self, Profile},
 };
 
@@ -23,16 +24,6 @@ pub(crate) struct Target {
     /// Use this static program, instead of building it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-}
-
-/// A running cluster.
-pub(crate) struct Found {
-    /// The administrator's kubeconfig.
-    pub(crate) kubeconfig: PathBuf,
-    /// The folder of its own `kubectl` and `clusterctl`; `None` to use those of the PATH.
-    pub(crate) programs: Option<PathBuf>,
-    /// Our program, which clusters without a node run as a process; `None` on an existing cluster.
-    pub(crate) program: Option<PathBuf>,
 }
 
 /// A running cluster with Cluster API, on which our providers come and go.

@@ -7,6 +7,9 @@ use std::{
 
 use anyhow::bail;
 
+/// How often to check a state of this machine while waiting for it.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// The result of one check of a condition.
 pub(crate) enum Look<T> {
     Done(T),

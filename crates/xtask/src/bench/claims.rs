@@ -24,13 +24,13 @@ use serde_json::json;
 use tokio::{sync::watch, time};
 
 use super::{
-    Target,
     durations::Durations,
-    measure,
+    measure::{measure, refuse_zero},
     processors::{Processors, SHOWN},
-    quantile, refuse_zero,
+    quantiles::quantile,
     requests::Requests,
 };
+use crate::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

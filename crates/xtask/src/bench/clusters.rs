@@ -17,7 +17,12 @@ use nephele_e2e::{
 };
 use serde_json::Value;
 
-use super::{Target, measure, middle, processors::Processors, refuse_zero};
+use super::{
+    measure::{measure, refuse_zero},
+    processors::Processors,
+    quantiles::middle,
+};
+use crate::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -13,7 +13,7 @@ use nephele_e2e::{
     manager::{self, Provider},
 };
 
-use super::{measure, requests::Requests};
+use super::{measure::measure, requests::Requests};
 use crate::target::Target;
 
 #[derive(Debug, clap::Args)]

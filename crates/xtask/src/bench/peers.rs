@@ -15,13 +15,13 @@ use nephele_e2e::{
 use serde_json::{Value, json};
 
 use super::{
-    claims, clusters, middle,
+    claims, clusters,
     processors::{Processors, resident_mib},
+    quantiles::middle,
 };
 use crate::{
     cluster::{self, Cluster, ClusterApi, Peer},
-    codegen,
-    figures::{Claims, Clusters, Figures, Peers, Program},
+    figures::{self, Claims, Clusters, Figures, Peers, Program},
     provider::Profile,
     target::Target,
 };
@@ -59,7 +59,7 @@ pub(super) fn run(target: &Target) -> anyhow::Result<()> {
             println!("\n{table}");
         }
         figures.write()?;
-        codegen::fill_tables()
+        figures::fill_tables()
     })
 }
 

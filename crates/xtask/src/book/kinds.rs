@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
-use crate::codegen;
+use crate::definitions::definitions;
 
 /// The pages: file, API group, title and introduction.
 const PAGES: [(&str, &str, &str, &str); 3] = [
@@ -35,7 +35,7 @@ const PAGES: [(&str, &str, &str, &str); 3] = [
 
 /// The text of each page by file name.
 pub(super) fn render() -> anyhow::Result<BTreeMap<&'static str, String>> {
-    let definitions: Vec<_> = codegen::definitions().collect();
+    let definitions: Vec<_> = definitions().collect();
     let mut pages = BTreeMap::new();
     for (file, group, title, introduction) in PAGES {
         let mut text = format!(
@@ -202,7 +202,7 @@ mod tests {
     fn every_kind_has_a_table() {
         let pages = render().expect("rendered");
         let text: String = pages.into_values().collect();
-        for definition in codegen::definitions() {
+        for definition in definitions() {
             assert!(text.contains(&format!("\n## {}\n", definition.spec.names.kind)));
         }
         assert!(text.contains("| `spec.instanceTypes[].architecture` | `amd64`, `arm64`, "), "{text}");

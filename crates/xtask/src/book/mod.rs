@@ -33,7 +33,10 @@ use self::{
     schema::Schemas,
     words::Sources,
 };
-use crate::{cargo_tool::MDBOOK, codegen, command, commands, conditions, contract, files, paths};
+use crate::{
+    cargo_tool::MDBOOK, command, commands::Commands, conditions, contract::find, definitions::definitions,
+    files, paths,
+};
 
 /// The folder of the book's pages within the repository.
 const PAGES: &str = "docs/src";
@@ -69,8 +72,8 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
 }
 
 /// `cargo xtask book`: checks the book, and builds it. A warning is an error.
-pub(crate) fn run() -> anyhow::Result<()> {
-    check()?;
+pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
+    check(commands)?;
     let mut build = Command::new(MDBOOK.program()?);
     let said = command::capture_all(build.args(["build", "docs"]).current_dir(paths::repository()))?;
     print!("{said}");
@@ -79,14 +82,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// Fails with all broken links, pages outside of the table of contents, and invalid objects and commands.
-pub(crate) fn check() -> anyhow::Result<()> {
+pub(crate) fn check(commands: &Commands) -> anyhow::Result<()> {
     let root = paths::repository();
     let (book, others) = pages()?;
     let mut problems = unlisted(&book)?;
     problems.extend(too_long(&files::read(&root.join(FRONT))?));
     problems.extend(too_large(&files::read(&root.join(MAP))?));
     let packages = Packages::read()?;
-    let schemas = Schemas::new(codegen::definitions())?;
+    let schemas = Schemas::new(definitions())?;
     let values = files::read(&root.join(VALUES))?;
     let values: Value =
         serde_yaml_ng::from_str(&values).with_context(|| format!("failed to read {VALUES}"))?;
@@ -100,11 +103,11 @@ pub(crate) fn check() -> anyhow::Result<()> {
         let mut found: Vec<String> =
             page.links.iter().filter_map(|link| broken(root, path, in_book, link)).collect();
         for block in &page.blocks {
-            found.extend(commands::wrong(&block.text)?);
+            found.extend(commands.wrong(&block.text)?);
             found.extend(wrong(block, &schemas, &values, &examples));
         }
         for (_, span) in &page.spans {
-            found.extend(commands::wrong(span)?);
+            found.extend(commands.wrong(span)?);
         }
         let name = path.to_string_lossy();
         found.extend(measured::stray(&name, &files::read(&root.join(path))?));
@@ -212,7 +215,7 @@ fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String>
         return Some(format!("{link} is not in the published book; link to {REPOSITORY}…"));
     }
     if let Some(test) = test(root, &target) {
-        return contract::find(root, &test).err().map(|error| format!("{link}: {error:#}"));
+        return find(root, &test).err().map(|error| format!("{link}: {error:#}"));
     }
     let anchor = target.anchor?;
     let known = read_page(&file).is_ok_and(|page| page.anchors.contains(&anchor));
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_book_is_sound() {
-        check().expect("sound");
+        check(&Commands::of::<crate::Cli>()).expect("sound");
     }
 
     #[test]

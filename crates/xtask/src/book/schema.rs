@@ -129,10 +129,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::codegen;
+    use crate::definitions::definitions;
 
     fn problems(object: &Value) -> Vec<String> {
-        Schemas::new(codegen::definitions()).expect("schemas").problems(object)
+        Schemas::new(definitions()).expect("schemas").problems(object)
     }
 
     fn pool(spec: &Value) -> Value {

@@ -14,7 +14,7 @@ use super::{
     helm::{Helm, NAMESPACE, RELEASE},
     object::{find, id, of_kind, read, text, texts},
 };
-use crate::codegen;
+use crate::definitions;
 
 /// A role's components, and the values with which the chart renders the same objects.
 struct Way {
@@ -117,7 +117,7 @@ impl Way {
 
 /// Checks that the definitions equal those of the types, and none is missing.
 fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
-    let types: Vec<_> = codegen::definitions().collect();
+    let types: Vec<_> = definitions::definitions().collect();
     let ours: BTreeSet<_> = of_kind(rendered, "CustomResourceDefinition").map(id).collect();
     ensure!(ours.len() == types.len(), "{} definitions of {}: {ours:?}", ours.len(), types.len());
     for definition in types {

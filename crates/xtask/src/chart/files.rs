@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_yaml_ng::{Deserializer, Value};
 
-use super::{FOLDER, flavors, schema, table};
+use super::{flavors, schema, table};
 use crate::paths;
 
 /// The folders with the manager's permissions and webhooks, for every way to install it.
@@ -55,8 +55,8 @@ pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String
     for (key, text) in flavors::all()? {
         files.insert(template_folder.join(format!("{key}.yaml")), text);
     }
-    let values = table::described(&read(&Path::new(FOLDER).join("values.yaml"))?)?;
-    let [readme, schema] = ["README.md", "values.schema.json"].map(|name| Path::new(FOLDER).join(name));
+    let values = table::described(&read(&Path::new(paths::CHART).join("values.yaml"))?)?;
+    let [readme, schema] = ["README.md", "values.schema.json"].map(|name| Path::new(paths::CHART).join(name));
     files.insert(readme.clone(), table::inserted(&read(&readme)?, &values)?);
     files.insert(schema.clone(), schema::described(&read(&schema)?, &values)?);
     Ok(files)

@@ -5,7 +5,6 @@ use std::{path::PathBuf, process::Command};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::FOLDER;
 use super::object;
 use crate::{
     cluster,
@@ -83,5 +82,5 @@ impl Helm {
 }
 
 fn chart() -> PathBuf {
-    paths::repository().join(FOLDER)
+    paths::repository().join(paths::CHART)
 }

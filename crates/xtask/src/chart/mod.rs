@@ -31,9 +31,6 @@ pub(crate) use self::files::{FOLDERS, generated};
 use self::flags::Program;
 pub(crate) use self::helm::Helm;
 
-/// The path of the chart in the repository.
-const FOLDER: &str = "charts/nephele";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Check flags with this program, instead of building it.
@@ -92,12 +89,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 mod tests {
     use std::fs;
 
-    use super::*;
     use crate::paths;
 
     #[test]
     fn the_chart_has_the_version_of_the_workspace() {
-        let text = fs::read_to_string(paths::repository().join(FOLDER).join("Chart.yaml")).expect("readable");
+        let text =
+            fs::read_to_string(paths::repository().join(paths::CHART).join("Chart.yaml")).expect("readable");
         let chart: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!((chart["version"].as_str(), chart["appVersion"].as_str()), (Some(version), Some(version)));

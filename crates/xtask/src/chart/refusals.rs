@@ -4,7 +4,6 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    FOLDER,
     helm::{Helm, NAMESPACE, RELEASE},
     table,
 };
@@ -127,7 +126,7 @@ impl Refusal {
 
 /// A value of another type is refused, and the message names it.
 pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
-    let path = paths::repository().join(FOLDER).join("values.yaml");
+    let path = paths::repository().join(paths::CHART).join("values.yaml");
     let text =
         std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let described = table::described(&text)?;

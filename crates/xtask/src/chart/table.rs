@@ -76,7 +76,7 @@ pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{chart::FOLDER, files, paths};
+    use crate::{files, paths};
 
     #[test]
     fn a_value_is_described_by_the_comment_above_it() {
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_readme_has_fifteen_values() {
-        let text = files::read(&paths::repository().join(FOLDER).join("values.yaml")).expect("readable");
+        let text =
+            files::read(&paths::repository().join(paths::CHART).join("values.yaml")).expect("readable");
         let values = described(&text).expect("described");
         assert_eq!(values.iter().filter(|value| value.is_often_changed).count(), 15);
     }

@@ -6,11 +6,14 @@ use nephele_components::{self as components, Role};
 use std::path::Path;
 
 use super::{
-    ClusterApi, Layout, Steps, Tools, control_plane, init,
+    control_plane, init,
     kubectl::Kubectl,
+    layout::Layout,
     managers, packages,
     repository::Repository,
     site::{self, Number},
+    steps::Steps,
+    tools::{ClusterApi, Tools},
 };
 use crate::release;
 

@@ -3,9 +3,9 @@
 use std::{process::Command, time::Duration};
 
 use super::{
-    LOOK_EVERY, Layout, Network, kubectl::Kubectl, pki, process::Processes, site::Site, tools::Tools,
+    kubectl::Kubectl, layout::Layout, network::Network, pki, process::Processes, site::Site, tools::Tools,
 };
-use crate::wait::{self, Look};
+use crate::wait::{self, LOOK_EVERY, Look};
 
 const READY_LIMIT: Duration = Duration::from_secs(90);
 

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::Context;
 
-use super::{Layout, node, tools::Tools, write};
-use crate::{command::capture, paths};
+use super::{layout::Layout, tools::Tools};
+use crate::{command::capture, files::write, paths};
 
 /// The image of a pod's first container.
 pub(super) const PAUSE: &str = "localhost/nephele-e2e/pause:e2e";
@@ -81,7 +81,7 @@ const CTR_TIMEOUT: &str = "120s";
 /// Runs containerd's client in the kubelet's namespace.
 pub(super) fn ctr(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg("--address").arg(node::socket(layout));
+    command.arg("--address").arg(layout.containerd_socket());
     command.args(["--namespace", "k8s.io", "--timeout", CTR_TIMEOUT]).args(args);
     capture(&mut command)
 }

@@ -5,9 +5,10 @@ use std::{path::Path, process::Command, time::Duration};
 use anyhow::Context;
 
 use super::{
-    Layout, Network,
     images::{Image, name_of_tool},
     kubectl::Kubectl,
+    layout::Layout,
+    network::Network,
     process::Processes,
     repository::Repository,
     tools::Tools,

@@ -9,10 +9,9 @@ use std::{
 use anyhow::Context;
 use serde_json::Value;
 
-use super::LOOK_EVERY;
 use crate::{
     command::{capture, feed},
-    wait::{self, Look},
+    wait::{self, LOOK_EVERY, Look},
 };
 
 /// How long a cluster that works may be too busy to show it.

@@ -13,12 +13,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{
-    LOOK_EVERY, Layout, images, node,
+    images,
+    layout::Layout,
     process::{Processes, signal},
 };
 use crate::{
     command::capture,
-    wait::{self, Look},
+    wait::{self, LOOK_EVERY, Look},
 };
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -61,7 +62,7 @@ fn network_namespace(info: &str) -> Option<PathBuf> {
 
 /// Ends the remaining shims of the cluster's containerd.
 pub(super) fn shims(layout: &Layout) -> anyhow::Result<()> {
-    let socket = node::socket(layout);
+    let socket = layout.containerd_socket();
     for pid in shims_of(&socket)? {
         signal(pid, Signal::KILL)?;
     }

@@ -19,12 +19,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::{
-    LOOK_EVERY, Layout, kubectl::Kubectl, pki, process::Processes, repository::Repository, site::Number,
-    tools::Tools, write,
+    kubectl::Kubectl, layout::Layout, pki, process::Processes, repository::Repository, site::Number,
+    tools::Tools,
 };
 use crate::{
+    files::write,
     release,
-    wait::{self, Look},
+    wait::{self, LOOK_EVERY, Look},
 };
 
 const PROVIDER: &str = "cluster.x-k8s.io/provider";

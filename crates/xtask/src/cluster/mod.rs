@@ -14,6 +14,7 @@ mod control_plane;
 mod images;
 mod init;
 mod kubectl;
+mod layout;
 mod leftovers;
 mod managers;
 mod network;
@@ -23,14 +24,12 @@ mod peers;
 mod pki;
 mod process;
 mod repository;
+mod running;
 mod site;
+mod steps;
 mod tools;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -39,13 +38,13 @@ pub(crate) use self::{
     images::{Image, save},
     init::{clusterctl, is_installed},
     kubectl::Kubectl,
-    node::socket as containerd_socket,
+    layout::Layout,
     peers::beside,
     repository::Repository,
+    running::Cluster,
     tools::{ClusterApi, Peer, Tools, helm},
 };
-use self::{network::Network, process::Processes, site::Site};
-use crate::paths;
+use self::{site::Site, steps::Steps};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -115,56 +114,6 @@ pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
         Action::Env { bare: None } => env(&layout),
         Action::Certificates { keys } => certificates::serve(keys),
     }
-}
-
-/// Folders of the cluster's state.
-#[derive(Debug, Clone)]
-pub(crate) struct Layout {
-    state: PathBuf,
-}
-
-impl Layout {
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        Ok(Self { state: paths::cache()?.join("cluster") })
-    }
-
-    /// The folders of a cluster without a node.
-    fn bare(name: &str) -> anyhow::Result<Self> {
-        Ok(Self { state: paths::cache()?.join(format!("cluster-{name}")) })
-    }
-
-    fn exists(&self) -> bool {
-        self.state.exists()
-    }
-
-    fn remove(&self) -> anyhow::Result<()> {
-        fs::remove_dir_all(&self.state).with_context(|| format!("failed to remove {}", self.state.display()))
-    }
-
-    /// A folder or file of the state.
-    pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.state.join(name)
-    }
-
-    fn pki(&self) -> PathBuf {
-        self.at("pki")
-    }
-
-    /// The administrator's kubeconfig.
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.at("admin.kubeconfig")
-    }
-
-    fn processes(&self) -> anyhow::Result<Processes> {
-        Processes::new(self.at("pid"), self.at("log"))
-    }
-}
-
-/// A running cluster, and its tools.
-pub(crate) struct Cluster {
-    pub(crate) layout: Layout,
-    pub(crate) tools: Tools,
-    pub(crate) kubectl: Kubectl,
 }
 
 /// Starts the cluster. Running processes stay as they are.
@@ -250,31 +199,3 @@ fn env(layout: &Layout) -> anyhow::Result<()> {
     println!("export CLUSTERCTL_CONFIG={}", Repository::config_file(layout).display());
     Ok(())
 }
-
-/// Prints how long each step took.
-struct Steps {
-    last: Instant,
-}
-
-impl Steps {
-    fn new() -> Self {
-        Self { last: Instant::now() }
-    }
-
-    fn done(&mut self, step: &str) {
-        let now = Instant::now();
-        let took = now.duration_since(self.last);
-        self.last = now;
-        println!("{:>6.1} s  {step}", took.as_secs_f64());
-    }
-}
-
-/// Writes a file, with the folder it lies in.
-pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let folder = path.parent().expect("a file lies in a folder");
-    fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
-}
-
-/// How often to check a state of this machine while waiting for it.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);

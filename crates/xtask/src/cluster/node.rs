@@ -4,19 +4,20 @@
 //! (`restrict_oom_score_adj`), the kubelet must not set kernel parameters (`KubeletInUserNamespace`) nor manage its
 //! own cgroups, and kube-proxy must not change connection tracking limits.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
 use super::{
-    LOOK_EVERY, Layout, Network,
     images::{self, PAUSE},
     kubectl::{Kubectl, is_true},
+    layout::Layout,
+    network::Network,
     process::Processes,
     tools::Tools,
-    write,
 };
 use crate::{
     command::path_with,
-    wait::{self, Look},
+    files::write,
+    wait::{self, LOOK_EVERY, Look},
 };
 
 const SOCKET_LIMIT: Duration = Duration::from_secs(30);
@@ -87,11 +88,6 @@ pub(super) fn up(
     })
 }
 
-/// The socket of containerd.
-pub(crate) fn socket(layout: &Layout) -> PathBuf {
-    layout.at("containerd/containerd.sock")
-}
-
 fn cni_config(layout: &Layout) -> String {
     serde_json::json!({
         "cniVersion": "0.4.0",
@@ -135,7 +131,7 @@ conf_dir = {cni:?}
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 "#,
-        socket = socket(layout),
+        socket = layout.containerd_socket(),
         cni = layout.at("cni"),
     )
 }
@@ -153,7 +149,7 @@ fn kubelet_config(layout: &Layout) -> String {
         "authorization": {"mode": "Webhook"},
         "tlsCertFile": file("kubelet.crt"),
         "tlsPrivateKeyFile": file("kubelet.key"),
-        "containerRuntimeEndpoint": format!("unix://{}", socket(layout).display()),
+        "containerRuntimeEndpoint": format!("unix://{}", layout.containerd_socket().display()),
         "clusterDNS": [Network::DNS_SERVICE],
         "clusterDomain": "cluster.local",
         "resolvConf": "",

@@ -5,11 +5,11 @@ use std::time::Duration;
 use nephele_e2e::templates;
 
 use super::{
-    Cluster,
     images::{Image, name_of_tool},
     init,
     kubectl::kustomize,
     repository::{Lease, for_tests},
+    running::Cluster,
     tools::Peer,
 };
 use crate::release;

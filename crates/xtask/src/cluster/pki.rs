@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use nephele_kit::Credentials;
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 
-use super::{Layout, Network, site::Site, write};
+use super::{layout::Layout, network::Network, site::Site};
+use crate::files::write;
 
 const VALIDITY: Duration = Duration::from_hours(24 * 365);
 

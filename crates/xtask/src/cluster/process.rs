@@ -12,10 +12,9 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::LOOK_EVERY;
 use crate::{
     command::tail,
-    wait::{self, Look},
+    wait::{self, LOOK_EVERY, Look},
 };
 
 /// The processes of an API server without a node.

@@ -6,13 +6,12 @@ use std::{fs, path::PathBuf};
 use anyhow::Context;
 
 use super::{
-    Layout,
     images::name_of_tool,
     kubectl::kustomize,
+    layout::Layout,
     tools::{ClusterApi, Tools},
-    write,
 };
-use crate::release;
+use crate::{files::write, release};
 
 /// Provider label and name of the components file.
 const PROVIDERS: [(&str, &str); 3] = [

@@ -8,8 +8,11 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use super::{Layout, Network, network, write};
-use crate::paths;
+use super::{
+    layout::Layout,
+    network::{self, Network},
+};
+use crate::{files::write, paths};
 
 /// The addresses on which the servers of a cluster listen, and at which clients reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,18 +27,9 @@ pub(crate) use self::source::find;
 use self::{
     ran::Ran,
     rows::{Group, State},
+    table::Table,
 };
-use crate::{book, paths};
-
-/// Rows about one subject, and the page that is made from them.
-struct Table {
-    /// The rows within the repository.
-    rows: &'static str,
-    /// The generated page.
-    page: &'static str,
-    /// The beginning of the page.
-    beginning: &'static str,
-}
+use crate::{book, files::write, paths};
 
 const TABLES: [Table; 3] = [
     Table {
@@ -88,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.ran.is_empty() {
         return TABLES.iter().try_for_each(|table| {
             let path = paths::repository().join(table.page);
-            crate::cluster::write(&path, table::render(table, &groups(table)?))
+            write(&path, table::render(table, &groups(table)?))
         });
     }
     let mut ran = Ran::default();

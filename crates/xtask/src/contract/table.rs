@@ -3,12 +3,21 @@
 use std::fmt::Write as _;
 
 use super::{
-    Table,
     rows::{Group, Row, State},
     source::parts,
 };
 
 const STATES: [State; 3] = [State::Holds, State::DoesNotApply, State::Open];
+
+/// Rows about one subject, and the page that is made from them.
+pub(super) struct Table {
+    /// The rows within the repository.
+    pub(super) rows: &'static str,
+    /// The generated page.
+    pub(super) page: &'static str,
+    /// The beginning of the page.
+    pub(super) beginning: &'static str,
+}
 
 /// The page.
 pub(super) fn render(table: &Table, groups: &[Group]) -> String {

@@ -24,9 +24,10 @@ use crate::{
     chart,
     cluster::ClusterApi,
     command::{capture, is_installed, path_with},
+    found::Found,
     installed,
     provider::Profile,
-    target::{Found, Target},
+    target::Target,
 };
 
 /// The tests that kill a manager of the cluster with a node.

@@ -9,8 +9,7 @@ use jiff::Zoned;
 use super::program::{Queue, Tests};
 use crate::{
     cluster::{ClusterApi, Tools},
-    codegen,
-    figures::{Figures, Release, ReleaseResult},
+    figures::{self, Figures, Release, ReleaseResult},
 };
 
 /// Runs the tests of each release, and writes the results. A release whose programs do not build is not run.
@@ -49,7 +48,7 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
         figures.put(Release { version: version.to_owned(), contract: contract.to_owned(), result });
         figures.write()?;
     }
-    codegen::fill_tables()?;
+    figures::fill_tables()?;
     if failed.is_empty() { Ok(()) } else { bail!("failed with {}", failed.join("; ")) }
 }
 

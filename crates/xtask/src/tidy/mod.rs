@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, process::Command};
 use anyhow::bail;
 
 use self::tracked::{files, read};
-use crate::{book, codegen, command::capture, commands, contract, paths};
+use crate::{book, codegen, command::capture, commands::Commands, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
 const PURE: [(&str, &[&str]); 22] = [
@@ -118,25 +118,25 @@ pub(crate) fn floors(args: &FloorsArgs) -> anyhow::Result<()> {
 }
 
 /// Runs every check and reports all failures.
-pub(crate) fn run() -> anyhow::Result<()> {
-    type Check = fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check); 16] = [
-        ("purity", purity),
-        ("freshness", codegen::check),
-        ("contract", contract::check),
-        ("book", book::check),
-        ("workflows", workflows),
-        ("lints", lints),
-        ("examples", examples),
-        ("roles", roles),
-        ("finalizers", finalizers),
-        ("sizes", sizes),
-        ("ratchets", ratchets::check),
-        ("watches", watches::check),
-        ("messages", messages::check),
-        ("words", words),
-        ("spelling", spelling),
-        ("turns", turns),
+pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
+    type Check<'a> = &'a dyn Fn() -> anyhow::Result<()>;
+    let checks: [(&str, Check<'_>); 16] = [
+        ("purity", &purity),
+        ("freshness", &codegen::check),
+        ("contract", &contract::check),
+        ("book", &|| book::check(commands)),
+        ("workflows", &|| workflows(commands)),
+        ("lints", &lints),
+        ("examples", &examples),
+        ("roles", &roles),
+        ("finalizers", &finalizers),
+        ("sizes", &sizes),
+        ("ratchets", &ratchets::check),
+        ("watches", &watches::check),
+        ("messages", &messages::check),
+        ("words", &words),
+        ("spelling", &spelling),
+        ("turns", &turns),
     ];
     let mut failed = 0;
     for (name, check) in checks {
@@ -229,12 +229,12 @@ fn examples() -> anyhow::Result<()> {
 }
 
 /// Fails if a workflow runs a command of this program that does not exist. It would fail only where it runs.
-fn workflows() -> anyhow::Result<()> {
+fn workflows(commands: &Commands) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for path in files()?.into_iter().filter(|path| path.starts_with(".github/workflows/")) {
         let text = read(&path)?;
         let code: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
-        let mistakes = commands::wrong(&code.join("\n"))?;
+        let mistakes = commands.wrong(&code.join("\n"))?;
         wrong.extend(mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
     }
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join(", ")) }
