@@ -1,6 +1,10 @@
 //! The binary `nephele`: arguments, environment, signals and logging. Everything else is in the libraries.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "comments of flags are help texts, with brackets as people write them"
+)]
 
 mod access;
 mod allocator;

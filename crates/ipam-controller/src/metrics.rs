@@ -21,7 +21,7 @@ pub struct Metrics {
 }
 
 struct Families {
-    /// In the order of [`gauges`].
+    /// In the order of [`POOL_GAUGES`].
     pool: [IntGaugeVec; 6],
     allocation_seconds: HistogramVec,
     bound: IntCounterVec,

@@ -43,7 +43,7 @@ pub(crate) const CONVERSION_BYTES_MAX: usize = 32 << 20;
 type Handler = Arc<dyn Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync>;
 type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>;
 
-/// Handlers by path, served by [`crate::serve`].
+/// Handlers by path, served by [`serve`](fn@crate::serve).
 #[derive(Clone, Default)]
 pub struct Webhook {
     routes: BTreeMap<String, Route>,

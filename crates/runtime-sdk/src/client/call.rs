@@ -260,7 +260,7 @@ impl Client {
     }
 
     /// Calls all handlers of a hook whose extensions select the object's namespace, and aggregates their responses (see
-    /// [`aggregate`](super::aggregate)). When one fails or makes the caller wait, the others may be called again.
+    /// [`aggregate`](fn@super::aggregate)). When one fails or makes the caller wait, the others may be called again.
     ///
     /// # Errors
     /// When a handler fails, or the handlers cannot be found.
