@@ -138,8 +138,8 @@ async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_
         let until = async |wanted: &str| {
             let look = async || {
                 let (status, body) = fetch(health, "/readyz").await;
-                let is_said = body.lines().any(|line| line.starts_with(wanted));
-                if is_said { Ok(status) } else { Err(body) }
+                let has_line = body.lines().any(|line| line.starts_with(wanted));
+                if has_line { Ok(status) } else { Err(body) }
             };
             eventually(wanted, look).await
         };

@@ -436,7 +436,7 @@ async fn a_folder_is_served_and_kept_serving_while_its_files_are_bad() {
     std::fs::create_dir_all(&path).expect("a folder");
     let folder = Folder::new(&path);
     let served = start(widgets());
-    let files = watched(folder, served.certificate.clone());
+    let files = watched(&folder, served.certificate.clone());
     files.look().expect_err("no files");
     let first = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &first.certificate).expect("written");

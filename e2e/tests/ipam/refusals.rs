@@ -76,7 +76,7 @@ async fn pools_that_look_odd_and_are_not_wrong_are_taken() -> anyhow::Result<()>
     let scope = Scope::new("odd").await?;
     // Excluded addresses may be outside of the pool, and the gateway outside of the subnet.
     let addresses = json!({
-        "addresses": ["10.0.0.25"], "prefix": 0, "gateway": "10.9.9.9", "excludedAddresses": ["10.0.0.23", "10.1.0.0/16"],
+        "addresses": ["10.0.0.25"], "prefix": 28, "gateway": "10.9.9.9", "excludedAddresses": ["10.0.0.23", "10.1.0.0/16"],
     });
     let prefixes = json!({"prefixes": ["fd00::/48"], "allocationPrefixLength": 128, "gateway": "fd51::1"});
     for (kind, spec) in [

@@ -61,12 +61,11 @@ pub async fn follow_folder(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) {
-    let path = folder.path.clone();
-    let files = Arc::new(watched(folder, certificate));
+    let files = Arc::new(watched(&folder, certificate));
     let report = |loaded: Result<Option<bool>, FolderError>| {
         metrics.read_certificate(loaded.is_ok());
         match loaded {
-            Ok(Some(true)) => info!(path = %path.display(), "Serving a changed certificate"),
+            Ok(Some(true)) => info!(path = %folder.path.display(), "Serving a changed certificate"),
             Ok(Some(false) | None) => {}
             Err(error) => {
                 warn!(error = &error as &(dyn Error + 'static), "Failed to load the webhooks' certificate");
@@ -79,7 +78,7 @@ pub async fn follow_folder(
 
 /// The files of a folder, whose content is served when it has changed. The value is whether the certificate is another
 /// one.
-pub fn watched(folder: Folder, certificate: ServedCertificate) -> WatchedFiles<bool, FolderError> {
+pub fn watched(folder: &Folder, certificate: ServedCertificate) -> WatchedFiles<bool, FolderError> {
     let paths = [&folder.certificate, &folder.key].map(|name| folder.path.join(name));
     WatchedFiles::new(paths.clone(), move |contents| {
         let failed = |index: usize| {
