@@ -6,6 +6,7 @@ use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_cloud::Cloud;
 use nephele_kit::{PAUSED_ANNOTATION, WATCH_FILTER_LABEL};
+use nephele_model::ResourceKind;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::{Value, json};
 
