@@ -9,24 +9,11 @@ use crate::written::GoDuration;
 #[serde(remote = "Self", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Distribution {
     /// Always the same.
-    Fixed {
-        /// The duration.
-        duration: GoDuration,
-    },
+    Fixed { duration: GoDuration },
     /// Anything between two bounds, all with the same probability.
-    Uniform {
-        /// The lower bound.
-        min: GoDuration,
-        /// The upper bound.
-        max: GoDuration,
-    },
+    Uniform { min: GoDuration, max: GoDuration },
     /// Normal. A draw below zero counts as zero.
-    Normal {
-        /// The mean.
-        mean: GoDuration,
-        /// The standard deviation.
-        standard_deviation: GoDuration,
-    },
+    Normal { mean: GoDuration, standard_deviation: GoDuration },
     /// Lognormal: most durations are near the median, and few are much longer.
     Lognormal {
         /// Half of the draws are at most this.
@@ -35,24 +22,11 @@ pub enum Distribution {
         p99: GoDuration,
     },
     /// Triangular: between two bounds, most often near the mode.
-    Triangular {
-        /// The lower bound.
-        min: GoDuration,
-        /// The most probable duration.
-        mode: GoDuration,
-        /// The upper bound.
-        max: GoDuration,
-    },
+    Triangular { min: GoDuration, mode: GoDuration, max: GoDuration },
     /// Exponential.
-    Exponential {
-        /// The mean.
-        mean: GoDuration,
-    },
+    Exponential { mean: GoDuration },
     /// One of some measured values, each with the same probability.
-    Empirical {
-        /// The values.
-        values: Vec<GoDuration>,
-    },
+    Empirical { values: Vec<GoDuration> },
 }
 
 impl Distribution {

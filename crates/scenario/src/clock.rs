@@ -21,7 +21,7 @@ pub(crate) enum SeenClock {
         version: String,
         set: CloudClock,
         /// None while no manager has taken the SimulatedCloud.
-        in_force: Option<CloudClockStatus>,
+        in_force: Option<Box<CloudClockStatus>>,
     },
     /// There is no such SimulatedCloud.
     Missing,

@@ -50,7 +50,7 @@ async fn clock_of(client: &Client, namespace: &str, cloud: &str) -> SeenClock {
     match read.map(|found| found.map(Readable::into_object)) {
         Ok(Some(cloud)) => SeenClock::Read {
             version: cloud.resource_version().unwrap_or_default(),
-            in_force: clock::in_force(&cloud),
+            in_force: clock::in_force(&cloud).map(Box::new),
             set: cloud.spec.clock,
         },
         Ok(None) | Err(Refusal::NotFound) => SeenClock::Missing,

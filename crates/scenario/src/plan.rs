@@ -510,7 +510,7 @@ fn changed(change: &ClockChange, progress: &Progress<'_>, seen: &SeenClock, now:
     let cloud = &change.cloud;
     let until = |length| after(progress.started, length);
     let (version, set, in_force) = match seen {
-        SeenClock::Read { version, set, in_force } => (version, set, in_force.as_ref()),
+        SeenClock::Read { version, set, in_force } => (version, set, in_force.as_deref()),
         SeenClock::Missing => return Verdict::Failed(format!("there is no SimulatedCloud {cloud}")),
         SeenClock::Refused(message) => return Verdict::Failed(message.clone()),
         SeenClock::Unclear(message) if now >= until(TRIES_MAX) => return Verdict::Failed(message.clone()),

@@ -17,10 +17,10 @@ pub(super) fn write(record: CatalogRecord, name: &str, status: &mut SimulatedClo
 
 /// The record in the status of the SimulatedCloud of this name.
 pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CatalogRecord {
-    let (instances, balancers) = (&status.leaked_instances, &status.leaked_load_balancers);
+    let SimulatedCloudStatus { leaked_instances, leaked_load_balancers, .. } = status;
     CatalogRecord {
         clock: status.clock.as_ref().and_then(clock::history),
-        leaked: leaked::of_status(instances, balancers, namespace, name),
+        leaked: leaked::of_status(leaked_instances, leaked_load_balancers, namespace, name),
         cost: status.cost.as_ref().and_then(cost::history),
         findings: findings::history(&status.findings),
     }

@@ -109,7 +109,11 @@ impl World {
         let CloudClock { rate, paused, steps, ahead } =
             before.map_or(&self.clock, |(_, clock)| clock).clone();
         let in_force = CloudClockStatus { rate, paused, steps, ahead, since: None, time: None };
-        SeenClock::Read { version: String::new(), set: self.clock.clone(), in_force: Some(in_force) }
+        SeenClock::Read {
+            version: String::new(),
+            set: self.clock.clone(),
+            in_force: Some(Box::new(in_force)),
+        }
     }
 
     fn act(&mut self, deed: &Deed) -> Ending {
@@ -466,6 +470,7 @@ proptest! {
             prop_assert!(script.steps.len() <= 100);
             let set = CloudClock { steps: Some(other), ahead: GoDuration::parse(jump).ok(), ..CloudClock::default() };
             let in_force = Some(CloudClockStatus { steps: Some(number), ..CloudClockStatus::default() });
+            let in_force = in_force.map(Box::new);
             let clock = SeenClock::Read { version: String::new(), set, in_force };
             let seen = Seen {
                 looks: [(0, Look::NotMet("no".into()))].into(),
@@ -541,7 +546,10 @@ fn a_clock_is_set_once_its_count_is_stored_and_passes_when_that_is_in_force() {
 fn a_clock_that_cannot_be_set_fails_the_step() {
     let script = read(&json!([{ "clock": { "cloud": "default", "rate": "10" } }]));
     let set = CloudClock::default();
-    let read = |in_force| SeenClock::Read { version: "1".into(), set: set.clone(), in_force };
+    let read = |in_force: Option<CloudClockStatus>| {
+        let in_force = in_force.map(Box::new);
+        SeenClock::Read { version: "1".into(), set: set.clone(), in_force }
+    };
     let known = Some(CloudClockStatus::default());
     for (seen, second, phase, message) in [
         (SeenClock::Missing, 1, "Failed", "there is no SimulatedCloud default"),

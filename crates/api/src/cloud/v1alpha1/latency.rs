@@ -38,8 +38,7 @@ pub struct CloudLatency {
 
 /// The schema of a [`Distribution`]: one field for each kind, of which exactly one is set.
 fn distribution(_: &mut SchemaGenerator) -> Schema {
-    let ordered = |what: Value, rule: &str, message: &str| {
-        let mut what = what;
+    let ordered = |mut what: Value, rule: &str, message: &str| {
         what["x-kubernetes-validations"] = json!([schema::rule(rule, message)]);
         what
     };
