@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn definitions_of_the_chart_are_those_of_config() {
         let root = paths::repository();
-        let links = root.join(FOLDER).join("files/definitions");
+        let links = root.join("charts/nephele/files/definitions");
         let target = |path: PathBuf| fs::canonicalize(path).expect("it exists");
         let names = crate::files::names(&links).expect("readable");
         let found: Vec<_> = names.iter().map(|name| (name.as_str(), target(links.join(name)))).collect();
