@@ -90,11 +90,11 @@ impl Allocations {
             allocation.pod_cidrs =
                 networks.iter().filter_map(|network| self.pick_pod_cidr(id, network)).collect();
         }
-        if reserved.set == allocation.set {
+        if reserved.owner_set == allocation.owner_set {
             allocation.ordinal = allocation.ordinal.or(reserved.ordinal);
         }
-        if !allocation.set.is_empty() {
-            let ordinal = allocation.ordinal.unwrap_or_else(|| self.lowest_ordinal(&allocation.set));
+        if !allocation.owner_set.is_empty() {
+            let ordinal = allocation.ordinal.unwrap_or_else(|| self.lowest_ordinal(&allocation.owner_set));
             allocation.ordinal = Some(ordinal);
         }
         self.note(&id.name, allocation.clone());
@@ -107,7 +107,7 @@ impl Allocations {
         allocation.addresses.iter().for_each(|address| self.addresses.release(&address.address));
         allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.release(cidr));
         if let Some(ordinal) = allocation.ordinal {
-            self.ordinals.release(&(allocation.set.clone(), ordinal));
+            self.ordinals.release(&(allocation.owner_set.clone(), ordinal));
         }
         Some(allocation)
     }
@@ -136,7 +136,7 @@ impl Allocations {
         allocation.addresses.iter().for_each(|address| self.addresses.take(address.address.clone()));
         allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.take(cidr.clone()));
         if let Some(ordinal) = allocation.ordinal {
-            self.ordinals.take((allocation.set.clone(), ordinal));
+            self.ordinals.take((allocation.owner_set.clone(), ordinal));
         }
         self.machines.insert(machine.to_owned(), allocation);
     }
@@ -184,9 +184,9 @@ impl Allocations {
         (0..shares).filter_map(share).find(|share| self.pod_cidrs.is_free(share))
     }
 
-    fn lowest_ordinal(&self, set: &str) -> u32 {
-        let taken = self.ordinals.0.range((set.to_owned(), 0)..).map_while(|((name, ordinal), _)| {
-            let same_set = name == set;
+    fn lowest_ordinal(&self, owner_set: &str) -> u32 {
+        let taken = self.ordinals.0.range((owner_set.to_owned(), 0)..).map_while(|((name, ordinal), _)| {
+            let same_set = name == owner_set;
             same_set.then_some(*ordinal)
         });
         // The taken numbers are in order, so the first one that differs from its position marks the first gap.
@@ -221,8 +221,8 @@ mod tests {
         MachineId { cluster, name: name.into() }
     }
 
-    fn of_set(set: &str) -> Allocation {
-        Allocation { set: set.into(), ..Allocation::default() }
+    fn of_set(owner_set: &str) -> Allocation {
+        Allocation { owner_set: owner_set.into(), ..Allocation::default() }
     }
 
     #[test]
@@ -261,11 +261,13 @@ mod tests {
     #[test]
     fn the_lowest_free_number_of_a_set_is_given_and_none_without_a_set() {
         let mut allocations = Allocations::default();
-        let mut ordinal = |name: &str, set: &str| allocations.allocate(&id(name), &[], of_set(set)).ordinal;
+        let mut ordinal =
+            |name: &str, owner_set: &str| allocations.allocate(&id(name), &[], of_set(owner_set)).ordinal;
         assert_eq!([ordinal("a", "md"), ordinal("b", "md"), ordinal("c", "md")], [Some(0), Some(1), Some(2)]);
         assert_eq!([ordinal("d", "md-2"), ordinal("e", "m"), ordinal("f", "")], [Some(0), Some(0), None]);
         allocations.release("b");
-        let mut ordinal = |name: &str, set: &str| allocations.allocate(&id(name), &[], of_set(set)).ordinal;
+        let mut ordinal =
+            |name: &str, owner_set: &str| allocations.allocate(&id(name), &[], of_set(owner_set)).ordinal;
         assert_eq!([ordinal("g", "md"), ordinal("h", "md")], [Some(1), Some(3)]);
     }
 

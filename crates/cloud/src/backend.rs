@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use nephele_engine::{Resource, StageState};
-use nephele_model::{ApiServerTrouble, ApiServerTroubleKind, LoadBalancerTrouble, StageName, Symptom};
+use nephele_model::{
+    ApiServerRequestEffect, ApiServerRequestEffectKind, LoadBalancerEffect, StageName, VisibleEffect,
+};
 
-use crate::affliction::symptoms;
+use crate::active_effect::visible_effects;
 
 /// A machine that is registered with a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,30 +77,34 @@ fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> 
     if !matches!(machine.stage(from), Some(StageState::Reached { .. })) {
         return because(OutOfServiceReason::Starting);
     }
-    let of_machine =
-        |symptom: &Symptom| symptom.is_silence().then_some(OutOfServiceReason::HealthCheckFailed);
-    let wrong = symptoms(&machine.afflictions);
-    first(&wrong, of_machine).or_else(|| first(&symptoms(&balancer.afflictions), of_balancer))
+    let of_machine = |visible_effect: &VisibleEffect| {
+        visible_effect.is_silence().then_some(OutOfServiceReason::HealthCheckFailed)
+    };
+    let wrong = visible_effects(&machine.active_effects);
+    first(&wrong, of_machine).or_else(|| first(&visible_effects(&balancer.active_effects), of_balancer))
 }
 
 /// What a symptom of a load balancer does to all machines behind it.
-fn of_balancer(symptom: &Symptom) -> Option<OutOfServiceReason> {
-    match symptom {
-        Symptom::ApiServer(ApiServerTrouble { kind: ApiServerTroubleKind::Down, .. }) => {
-            Some(OutOfServiceReason::HealthCheckFailed)
-        }
-        Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends) => Some(OutOfServiceReason::Drained),
-        Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends) => Some(OutOfServiceReason::Diverted),
+fn of_balancer(visible_effect: &VisibleEffect) -> Option<OutOfServiceReason> {
+    match visible_effect {
+        VisibleEffect::ApiServer(ApiServerRequestEffect {
+            kind: ApiServerRequestEffectKind::Down, ..
+        }) => Some(OutOfServiceReason::HealthCheckFailed),
+        VisibleEffect::LoadBalancer(LoadBalancerEffect::NoBackends) => Some(OutOfServiceReason::Drained),
+        VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends) => Some(OutOfServiceReason::Diverted),
         _ => None,
     }
 }
 
 /// The first fault by name whose symptom takes machines out of service.
 fn first(
-    wrong: &BTreeMap<String, Symptom>,
-    reason: impl Fn(&Symptom) -> Option<OutOfServiceReason>,
+    wrong: &BTreeMap<String, VisibleEffect>,
+    reason: impl Fn(&VisibleEffect) -> Option<OutOfServiceReason>,
 ) -> Option<OutOfService> {
-    wrong.iter().find_map(|(fault, symptom)| {
-        Some(OutOfService { reason: reason(symptom)?, message: format!("{symptom} (Fault {fault})") })
+    wrong.iter().find_map(|(fault, visible_effect)| {
+        Some(OutOfService {
+            reason: reason(visible_effect)?,
+            message: format!("{visible_effect} (Fault {fault})"),
+        })
     })
 }

@@ -12,7 +12,7 @@ const DAY: i64 = 86_400;
 
 /// The certificate of the load balancer. It stands for whichever API server is up and outlives them all, so it is valid
 /// for as long as Cluster API's authorities are by default: ten years from the cluster's creation.
-pub(crate) fn front(spec: &ClusterSpec) -> LeafRequest {
+pub(crate) fn frontend(spec: &ClusterSpec) -> LeafRequest {
     LeafRequest {
         identity: format!("{}/kube-apiserver", spec.id),
         ..api_server_of(spec, validity(spec.created_at, 10 * 365 * DAY))
@@ -20,7 +20,7 @@ pub(crate) fn front(spec: &ClusterSpec) -> LeafRequest {
 }
 
 /// The certificate of an API server of another cluster, for the address of this one.
-pub(crate) fn stranger(spec: &ClusterSpec, now: Timestamp) -> LeafRequest {
+pub(crate) fn foreign_server(spec: &ClusterSpec, now: Timestamp) -> LeafRequest {
     LeafRequest { identity: format!("{}/stranger", spec.id), ..api_server_of(spec, validity(now, 365 * DAY)) }
 }
 

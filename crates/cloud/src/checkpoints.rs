@@ -18,7 +18,7 @@ impl Cloud {
         let cluster = self.cluster(id)?;
         self.catch_up(&cluster, |_| ());
         let deleted = cluster.deleted();
-        let there = cluster.served.store.objects();
+        let there = cluster.cluster_server.store.objects();
         let there = there.iter().map(|(key, object)| {
             let object = serde_json::from_slice(&object.bytes);
             WrittenRecord::of(key, Some(object.expect("stored bytes were serialised from a JSON object")))
@@ -56,7 +56,7 @@ impl Cloud {
             waiting.insert(id, Waiting { created_at: cluster.created_at, content });
         }
         let clusters: Vec<_> = waiting.keys().cloned().collect();
-        let put = self.unless_they_exist(&clusters, |keeper| keeper.put_back.replace(waiting));
+        let put = self.unless_they_exist(&clusters, |persister| persister.put_back.replace(waiting));
         put.map_err(PutBackError::Exists)
     }
 
@@ -64,6 +64,6 @@ impl Cloud {
     /// example by a reconcile that has not seen yet that its object is gone, gets them twice.
     pub fn forget_put_back(&self) {
         // No cluster exists of those in an empty list.
-        let _ = self.unless_they_exist(&[], |keeper| keeper.put_back.replace(BTreeMap::new()));
+        let _ = self.unless_they_exist(&[], |persister| persister.put_back.replace(BTreeMap::new()));
     }
 }

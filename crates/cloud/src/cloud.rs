@@ -12,8 +12,9 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Model, Operation,
-    Outcome, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
+    CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, Model, Operation,
+    Outcome, Previous, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
+    UpdateState,
 };
 use nephele_listen::explained;
 use nephele_model::{
@@ -29,27 +30,27 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::account_metrics::AccountMetrics;
 use crate::clock::{CloudClock, WallClock};
 use crate::cloud_metrics::CloudMetrics;
 use crate::cluster::{Admission, Cluster, Instance};
+use crate::cluster_server::Shared;
 use crate::driver::Driver;
 use crate::error::{CallError, ClusterError, MachineError, StartError};
 use crate::follower::Follower;
-use crate::front::parse_version;
+use crate::frontend::parse_version;
 use crate::journal::{JournalFilter, JournalReader, RecentRecords};
-use crate::kept::Keeper;
 use crate::leaks::leaked_ports;
 use crate::metrics::Metrics;
+use crate::namespace_metrics::NamespaceMetrics;
 use crate::network::{Listening, Network};
 use crate::observation::{
     Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
 };
 use crate::operation_times::{OperationTimes, creates_load_balancer};
+use crate::persisted::Persister;
 use crate::ports::{PortLease, Ports, Refused, is_of_port};
-use crate::served::Shared;
 use crate::spec::{
-    Allocation, Authorities, ClusterSpec, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
+    Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, PreviousCluster, PreviousMachine,
 };
 use nephele_model::Caller;
 
@@ -77,7 +78,7 @@ pub struct CloudConfig {
     /// adopted, however many they are.
     pub machines_max: Option<u32>,
     /// The built-in catalog, for machines whose specification names no catalog.
-    pub catalog: Catalog,
+    pub cloud_spec: CloudSpec,
     /// The wall clock.
     pub clock: WallClock,
 }
@@ -147,11 +148,11 @@ impl Cloud {
     ) -> Result<(Self, impl Future<Output = ()> + Send + 'static), StartError> {
         let metrics = Metrics::register(registry).map_err(StartError::Metrics)?;
         let state = network.open_state(config.state_directory.as_deref(), &metrics);
-        let keeper = Keeper::new(state.map_err(StartError::State)?);
+        let persister = Persister::new(state.map_err(StartError::State)?);
         let shared = Shared {
             tasks: TaskTracker::new(),
             metrics,
-            keeper,
+            persister,
             hold: config.connection_hold,
             clock: config.clock.clone(),
             cloud_clock: CloudClock::new(config.clock.clone()),
@@ -159,13 +160,13 @@ impl Cloud {
         };
         let config_of_engine = Config {
             quotas: Quotas { instances_max: config.machines_max, ..Quotas::default() },
-            catalog: config.catalog.clone(),
+            cloud_spec: config.cloud_spec.clone(),
             ..Config::default()
         };
         let lock_seconds = shared.metrics.engine_lock_seconds.clone();
         let driver = Arc::new(Driver::new(config_of_engine, &config.seed, lock_seconds));
-        let of_accounts = AccountMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
-        let registered = of_accounts.and_then(|metrics| registry.register(Box::new(metrics)));
+        let of_namespaces = NamespaceMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
+        let registered = of_namespaces.and_then(|metrics| registry.register(Box::new(metrics)));
         registered.map_err(StartError::Metrics)?;
         let of_clouds = CloudMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
         let registered = of_clouds.and_then(|metrics| registry.register(Box::new(metrics)));
@@ -203,7 +204,7 @@ impl Cloud {
         if tokio::time::timeout(SHUTDOWN_MAX, self.inner.shared.tasks.wait()).await.is_err() {
             tracing::warn!(tasks = self.inner.shared.tasks.len(), "Left tasks behind at shutdown");
         }
-        self.inner.shared.keeper.close().await;
+        self.inner.shared.persister.close().await;
     }
 
     /// Creates a cluster with its load balancer, unless it exists. A published endpoint is used again. Call it inside a
@@ -237,7 +238,7 @@ impl Cloud {
         let shared = self.inner.shared.clone();
         // Before the load balancer is created, because this can fail. Deleting the load balancer after a failure would
         // trigger the next attempt at once.
-        let kept = shared.keeper.store(&spec, (shared.clock)())?;
+        let kept = shared.persister.store(&spec, (shared.clock)())?;
         self.create_load_balancer(&spec, &endpoint).inspect_err(|_| {
             if self.look(|engine| engine.get(&spec.id.load_balancer()).is_some()) {
                 self.keep_port(&spec.id, endpoint.port);
@@ -248,10 +249,10 @@ impl Cloud {
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         // The load balancer is older than the follower, and something may have leaked before.
         self.catch_up(&cluster, |_| ());
-        cluster.remove_former_machines();
+        cluster.remove_previous_machines();
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(timed("listener of a cluster", listening.serve(cluster.served.clone(), lease)));
+        tasks.spawn(timed("listener of a cluster", listening.serve(cluster.cluster_server.clone(), lease)));
         let (cloud, kept_up) = (self.clone(), cluster.clone());
         tasks.spawn(timed("objects of a cluster", async move {
             tokio::join!(
@@ -272,15 +273,15 @@ impl Cloud {
     /// `published` has priority.
     ///
     /// Call it once with all clusters from before a restart: until then, no cluster gets a new port.
-    pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = FormerCluster>) {
+    pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = PreviousCluster>) {
         let mut making = self.inner.making.lock();
         published.into_iter().for_each(|cluster| self.reserve_endpoint(cluster));
         making.endpoints_known = true;
     }
 
     /// Reserves the published port of one cluster, as [`Cloud::reserve_endpoints`] does for all.
-    pub fn reserve_endpoint(&self, published: FormerCluster) {
-        let FormerCluster { id: cluster, port, catalog } = published;
+    pub fn reserve_endpoint(&self, published: PreviousCluster) {
+        let PreviousCluster { id: cluster, port, cloud_spec } = published;
         // A cluster that runs keeps its port, whatever its object says now. What is refused here is refused again, and
         // reported, when the cluster is created.
         if self.cluster(&cluster).is_some_and(|running| running.endpoint.port != port)
@@ -288,8 +289,8 @@ impl Cloud {
         {
             return;
         }
-        let Some(catalog) = catalog else { return };
-        let footprint = Footprint { catalog, ..Footprint::default() };
+        let Some(cloud_spec) = cloud_spec else { return };
+        let footprint = Footprint { cloud_spec, ..Footprint::default() };
         let reserve = Request::Reserve { id: cluster.load_balancer(), footprint };
         if let Err(error) = self.ask(reserve) {
             let error = &error as &dyn std::error::Error;
@@ -300,21 +301,21 @@ impl Cloud {
     /// Reserves the allocations of machines from before a restart, and room in the cloud, until each machine is created
     /// again or deleted. Call it once with all machines from before a restart, before any machine is created, and with
     /// each machine that comes later, for example from another management cluster.
-    pub fn reserve_machines(&self, published: impl IntoIterator<Item = FormerMachine>) {
+    pub fn reserve_machines(&self, published: impl IntoIterator<Item = PreviousMachine>) {
         let mut making = self.inner.making.lock();
-        for former in published {
-            let FormerMachine {
+        for previous in published {
+            let PreviousMachine {
                 id: machine,
                 has_begun,
                 zone,
-                catalog,
+                cloud_spec,
                 instance_type,
                 market,
                 hardware,
                 allocation,
-            } = former;
+            } = previous;
             let processors = hardware.processors();
-            let footprint = Footprint { zone, catalog, instance_type, processors, market };
+            let footprint = Footprint { zone, cloud_spec, instance_type, processors, market };
             let reserve = Request::Reserve { id: machine.resource(), footprint };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
@@ -403,7 +404,7 @@ impl Cloud {
     /// The clusters that exist, have kept objects from before a restart, or have a reserved port, in order.
     #[must_use]
     pub fn clusters(&self) -> Vec<ClusterId> {
-        let mut clusters = self.inner.shared.keeper.clusters();
+        let mut clusters = self.inner.shared.persister.clusters();
         clusters.extend(self.inner.clusters.iter().map(|cluster| cluster.key().clone()));
         clusters.extend(self.inner.ports.lock().clusters().cloned());
         clusters.into_iter().collect()
@@ -413,7 +414,7 @@ impl Cloud {
     #[must_use]
     pub fn knows(&self, id: &ClusterId) -> bool {
         self.inner.clusters.contains_key(id)
-            || self.inner.shared.keeper.knows(id)
+            || self.inner.shared.persister.knows(id)
             || self.inner.ports.lock().clusters().any(|cluster| cluster == id)
     }
 
@@ -435,18 +436,18 @@ impl Cloud {
     /// machines are removed, also in clusters that are created later.
     pub fn retain_machines(&self, there: BTreeSet<(String, String)>) {
         let is_gone = |id: &ResourceId| {
-            id.kind == ResourceKind::Instance && !there.contains(&(id.account.clone(), id.name.clone()))
+            id.kind == ResourceKind::Instance && !there.contains(&(id.namespace.clone(), id.name.clone()))
         };
-        self.give_up_room(is_gone);
-        if self.inner.shared.keeper.note_machines(there) {
+        self.give_up_capacity(is_gone);
+        if self.inner.shared.persister.note_machines(there) {
             // Copied first: the removal wakes tasks that may lock the map of clusters.
             let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
-            clusters.iter().for_each(|cluster| cluster.remove_former_machines());
+            clusters.iter().for_each(|cluster| cluster.remove_previous_machines());
         }
     }
 
     /// Releases reservations and places in a line for room, for resources that will not return.
-    fn give_up_room(&self, is_gone: impl Fn(&ResourceId) -> bool) {
+    fn give_up_capacity(&self, is_gone: impl Fn(&ResourceId) -> bool) {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
             engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
         });
@@ -471,14 +472,14 @@ impl Cloud {
     pub(crate) fn unless_they_exist(
         &self,
         clusters: &[ClusterId],
-        change: impl FnOnce(&Keeper),
+        change: impl FnOnce(&Persister),
     ) -> Result<(), ClusterId> {
         // Locked, so that none of them is created meanwhile.
         let _making = self.inner.making.lock();
         match clusters.iter().find(|id| self.inner.clusters.contains_key(id)) {
             Some(id) => Err(id.clone()),
             None => {
-                change(&self.inner.shared.keeper);
+                change(&self.inner.shared.persister);
                 Ok(())
             }
         }
@@ -487,7 +488,7 @@ impl Cloud {
     /// Deletes a cluster with its load balancer and its machines. The listener closes, connections end, all objects are
     /// forgotten, including kept ones, and the port is free.
     pub fn delete_cluster(&self, id: &ClusterId) {
-        self.inner.shared.keeper.forget(id);
+        self.inner.shared.persister.forget(id);
         // Locked, so that no cluster of this name is created with a load balancer that is being deleted.
         let mut making = self.inner.making.lock();
         making.machines.remove(id);
@@ -495,10 +496,10 @@ impl Cloud {
         let removed = self.inner.clusters.remove(id);
         self.delete_gone([id.load_balancer()]);
         drop(making);
-        let group = id.group();
-        self.give_up_room(|id| id.account == group.account && id.group == group.name);
+        let cluster = id.clone();
+        self.give_up_capacity(|id| id.namespace == cluster.namespace && id.cluster == cluster.name);
         let Some((_, cluster)) = removed else { return };
-        cluster.served.over.cancel();
+        cluster.cluster_server.over.cancel();
         let mut follower = cluster.follower.lock();
         // Reads all records of the cluster first, so that the names below are complete.
         self.follow(&cluster, &mut follower, |_| ());
@@ -517,11 +518,11 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses, because the catalog does not exist or does not offer the model.
     pub fn describe_model(&self, namespace: &str, name: &str, model: &Model) -> Result<Hardware, CallError> {
-        let catalog = ResourceId::catalog(namespace, name);
-        let request = Request::DescribeModel { catalog: catalog.clone(), model: model.clone() };
+        let cloud_spec = ResourceId::cloud(namespace, name);
+        let request = Request::DescribeModel { cloud_spec: cloud_spec.clone(), model: model.clone() };
         let verb = "DescribeModel";
         self.ask(request)?;
-        let described = self.inner.driver.look(|engine| engine.hardware(&catalog, model));
+        let described = self.inner.driver.look(|engine| engine.hardware(&cloud_spec, model));
         described.map_err(|source| CallError::Refused { verb, source })
     }
 
@@ -633,12 +634,12 @@ impl Cloud {
             software: spec.software(),
             allocation: spec.allocation,
             zone: spec.zone,
-            catalog: spec.catalog,
+            cloud_spec: spec.cloud_spec,
             region: spec.region,
             kubeadm: spec.kubeadm,
             update,
             deleting: instance.is_deleting,
-            wrong: instance.symptoms,
+            wrong: instance.visible_effects,
         })
     }
 
@@ -669,16 +670,16 @@ impl Cloud {
                 let mut follower = cluster.follower.lock();
                 delete()?;
                 cluster.release(&id.name);
-                self.inner.shared.keeper.forget_machine(id);
+                self.inner.shared.persister.forget_machine(id);
                 let left = self.follow(&cluster, &mut follower, since);
                 if left.is_none() {
-                    cluster.remove_former_machine(&id.name);
+                    cluster.remove_previous_machine(&id.name);
                 }
                 left
             }
             None => {
                 delete()?;
-                self.inner.shared.keeper.forget_machine(id);
+                self.inner.shared.persister.forget_machine(id);
                 if let Some(machines) = self.inner.making.lock().machines.get_mut(&id.cluster) {
                     machines.remove(&id.name);
                 }
@@ -702,8 +703,8 @@ impl Cloud {
     ) -> Result<(), MachineError> {
         let (id, since) = (spec.id.clone(), since.map(|since| self.clock().at(since)));
         let adoption = |spec: &MachineSpec| match creation(spec, self.clock()) {
-            Request::Adopt { spec, former } => {
-                Some(Request::Adopt { spec, former: Box::new(Former { deleting: since, ..*former }) })
+            Request::Adopt { spec, previous } => {
+                Some(Request::Adopt { spec, previous: Box::new(Previous { deleting: since, ..*previous }) })
             }
             // It had not begun to boot.
             _ => None,
@@ -786,7 +787,7 @@ impl Cloud {
             let appended = cluster.appended.notified();
             self.catch_up(cluster, |_| ());
             tokio::select! {
-                () = cluster.served.over.cancelled() => return,
+                () = cluster.cluster_server.over.cancelled() => return,
                 () = appended => {}
             }
         }
@@ -885,12 +886,12 @@ impl Cloud {
         batch.clear();
         let names = Stage::ALL.map(Stage::name);
         let (read, new, machines, reached) = self.inner.driver.look(|engine| {
-            let census = engine.census();
-            let reached = names.each_ref().map(|stage| census.reached(stage));
+            let resource_counts = engine.resource_counts();
+            let reached = names.each_ref().map(|stage| resource_counts.reached(stage));
             let read = engine.journal().read(cursor, batch);
             let new = batch.iter().filter(|entry| creates_load_balancer(entry, engine));
             let new: BTreeSet<_> = new.map(|entry| entry.sequence).collect();
-            (read, new, census.resources(ResourceKind::Instance), reached)
+            (read, new, resource_counts.resources(ResourceKind::Instance), reached)
         });
         self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
         if read.is_err() {
@@ -900,46 +901,46 @@ impl Cloud {
             return true;
         }
         let (mut clusters, mut faults) = (BTreeSet::new(), BTreeSet::new());
-        let (mut usage, mut healed) = (BTreeSet::new(), BTreeSet::new());
+        let (mut usage, mut cleared) = (BTreeSet::new(), BTreeSet::new());
         for entry in batch.iter() {
             let took = times.read(&entry.record, new.contains(&entry.sequence));
             took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
-            let ResourceId { account, group, .. } = entry.record.resource();
+            let ResourceId { namespace, cluster, .. } = entry.record.resource();
             match &entry.record {
                 // Whoever waits because of the fault may continue at once. A fault affects its own namespace only.
                 Record::Operation { operation, .. }
                     if operation.request.target().kind == ResourceKind::Fault =>
                 {
-                    healed.insert(account.clone());
+                    cleared.insert(namespace.clone());
                 }
                 Record::Operation { faults: counted, .. } => faults.extend(
-                    counted.iter().map(|name| FaultId { namespace: account.clone(), name: name.clone() }),
+                    counted.iter().map(|name| FaultId { namespace: namespace.clone(), name: name.clone() }),
                 ),
                 Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => {
-                    healed.insert(account.clone());
+                    cleared.insert(namespace.clone());
                 }
                 Record::FaultWindow { fault, begins: true, .. } => {
                     faults.insert(FaultId::of_resource(fault));
                 }
                 Record::Event(Event {
-                    kind: EventKind::Afflicted { fault, .. } | EventKind::Leaked { fault, .. },
+                    kind: EventKind::BecameAffected { fault, .. } | EventKind::Leaked { fault, .. },
                     ..
                 }) => {
-                    faults.insert(FaultId { namespace: account.clone(), name: fault.clone() });
+                    faults.insert(FaultId { namespace: namespace.clone(), name: fault.clone() });
                 }
-                Record::Event(_) | Record::RoomFreed { .. } | Record::TurnEnded { .. } => {}
+                Record::Event(_) | Record::CapacityFreed { .. } | Record::GrantEnded { .. } => {}
             }
             if changes_usage(&entry.record) {
-                usage.insert(account.clone());
+                usage.insert(namespace.clone());
             }
-            clusters.insert(ClusterId { namespace: account.clone(), name: group.clone() });
+            clusters.insert(ClusterId { namespace: namespace.clone(), name: cluster.clone() });
             if let Record::Event(event) = &entry.record
                 && let EventKind::StageFailed { stage, cause } = &event.kind
             {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
         }
-        healed.into_iter().for_each(|namespace| self.tell(Changed::Namespace(namespace)));
+        cleared.into_iter().for_each(|namespace| self.tell(Changed::Namespace(namespace)));
         faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
         usage.into_iter().for_each(|namespace| self.tell(Changed::Usage(namespace)));
         for id in clusters {
@@ -957,8 +958,8 @@ impl Cloud {
         let mut changed = BTreeSet::new();
         for entry in batch {
             let id = entry.record.resource();
-            let is_told = matches!(entry.record, Record::Event(_) | Record::RoomFreed { .. });
-            if is_told && (&id.account, &id.group) == (&cluster.namespace, &cluster.name) {
+            let is_told = matches!(entry.record, Record::Event(_) | Record::CapacityFreed { .. });
+            if is_told && (&id.namespace, &id.cluster) == (&cluster.namespace, &cluster.name) {
                 changed.extend(MachineId::of_resource(id).map(Changed::Machine));
                 changed.extend(ClusterId::of_load_balancer(id).map(Changed::Cluster));
             }
@@ -980,7 +981,7 @@ fn changes_usage(record: &Record) -> bool {
             event.kind,
             EventKind::Leaked { .. } | EventKind::LeakedDeleted { .. } | EventKind::Deleted
         ),
-        Record::TurnEnded { .. } => true,
+        Record::GrantEnded { .. } => true,
         _ => false,
     }
 }
@@ -994,10 +995,10 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         failure: Odds::NEVER,
     });
     let resource = ResourceSpec {
-        draw_key: spec.allocation.draw_key(),
+        seed_key: spec.allocation.seed_key(),
         zone: spec.zone.clone(),
         region: spec.region.clone(),
-        catalog: spec.catalog.clone(),
+        cloud_spec: spec.cloud_spec.clone(),
         instance_type: spec.instance_type.clone(),
         market: spec.market,
         image: spec.image.clone(),
@@ -1018,7 +1019,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
     let update = spec.update.as_deref().filter(|update| update.is_accepted);
     let leads = spec.role == Role::ControlPlane && !spec.is_deregistered;
     let load_balancer = leads.then(|| (spec.id.cluster.load_balancer().name, Stage::ApiServer.name()));
-    let former = Former {
+    let previous = Previous {
         created,
         reached,
         hardware: spec.hardware.clone(),
@@ -1028,7 +1029,7 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         // Of an instance that is up, a refused read changes nothing that its object says.
         is_read_refused: false,
     };
-    Request::Adopt { spec: resource, former: Box::new(former) }
+    Request::Adopt { spec: resource, previous: Box::new(previous) }
 }
 
 /// The update of a machine, as the engine has it.

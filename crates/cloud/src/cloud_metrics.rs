@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::sync::Arc;
 
-use nephele_engine::{ClockSetting, Engine, RoomUsage};
-use nephele_model::{Quota, ResourceId, Room, SimTime};
+use nephele_engine::{CapacityUsage, ClockSetting, Engine};
+use nephele_model::{Capacity, Quota, ResourceId, SimTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGaugeVec, Opts};
 
-use crate::account_metrics::{CLOUDS_MAX, CloudName, OTHERS, bounded};
 use crate::clock::CloudClock;
 use crate::driver::Driver;
+use crate::namespace_metrics::{CLOUDS_MAX, CloudName, OTHERS, bounded};
 
 /// How many entries of stocks have values of their own. Those beyond, in the order of their clouds, zones and types, are
 /// counted together.
@@ -73,11 +73,11 @@ impl Collector for CloudMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         let Self { driver, clock, quota, stock, clock_rate, clock_paused, clock_seconds } = self;
         let now = clock.now();
-        let (rooms, clocks) = driver.look(|engine| (rooms(engine), clocks(engine, now)));
+        let (capacities, clocks) = driver.look(|engine| (capacities(engine), clocks(engine, now)));
         [quota, stock, clock_paused].into_iter().for_each(IntGaugeVec::reset);
         [clock_rate, clock_seconds].into_iter().for_each(GaugeVec::reset);
         let others = || (OTHERS.to_owned(), OTHERS.to_owned());
-        for (name, of_clouds) in rooms.quotas {
+        for (name, of_clouds) in capacities.quotas {
             for ((namespace, cloud), level) in bounded(of_clouds, CLOUDS_MAX, others()) {
                 for (state, number) in level.states() {
                     quota.with_label_values(&[&namespace, &cloud, name, state]).set(number);
@@ -86,7 +86,7 @@ impl Collector for CloudMetrics {
         }
         let others = Stocked { cloud: others(), zone: OTHERS.to_owned(), instance_type: OTHERS.to_owned() };
         for (Stocked { cloud: (namespace, cloud), zone, instance_type }, level) in
-            bounded(rooms.stocks, STOCKS_MAX, others)
+            bounded(capacities.stocks, STOCKS_MAX, others)
         {
             for (state, number) in level.states() {
                 stock.with_label_values(&[&namespace, &cloud, &zone, &instance_type, state]).set(number);
@@ -141,33 +141,33 @@ struct Stocked {
 
 /// The limits of all clouds.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Rooms {
+struct Capacities {
     /// By what they count.
     quotas: BTreeMap<&'static str, BTreeMap<CloudName, Level>>,
     stocks: BTreeMap<Stocked, Level>,
 }
 
-fn rooms(engine: &Engine) -> Rooms {
-    let mut rooms = Rooms::default();
-    for id in engine.catalog_ids() {
+fn capacities(engine: &Engine) -> Capacities {
+    let mut capacities = Capacities::default();
+    for id in engine.cloud_ids() {
         let cloud = name(id);
-        for RoomUsage { room, limit, taken, waiting } in engine.usage(id) {
+        for CapacityUsage { capacity, limit, taken, waiting } in engine.usage(id) {
             let level = Level { limit: limit.into(), used: taken, waiting: waiting as u64 };
-            match room {
-                Room::CatalogQuota { of, .. } => {
-                    let of_quota = rooms.quotas.entry(quota_name(of)).or_default();
+            match capacity {
+                Capacity::CloudQuota { of, .. } => {
+                    let of_quota = capacities.quotas.entry(quota_name(of)).or_default();
                     of_quota.insert(cloud.clone(), level);
                 }
-                Room::Stock { instance_type, zone, .. } => {
+                Capacity::Stock { instance_type, zone, .. } => {
                     let any = |name: Option<String>| name.unwrap_or_else(|| ALL.to_owned());
                     let (zone, instance_type) = (any(zone), any(instance_type));
-                    rooms.stocks.insert(Stocked { cloud: cloud.clone(), zone, instance_type }, level);
+                    capacities.stocks.insert(Stocked { cloud: cloud.clone(), zone, instance_type }, level);
                 }
-                Room::Quota { .. } | Room::Zone(_) => {}
+                Capacity::Quota { .. } | Capacity::Zone(_) => {}
             }
         }
     }
-    rooms
+    capacities
 }
 
 /// The name of a quota in the spec of a SimulatedCloud.
@@ -194,17 +194,17 @@ fn clocks(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, Reading> {
         let (rate, seconds) = (rate.millionths() as f64 / 1e6, time.as_micros() as f64 / 1e6);
         Some((name(id), Reading { rate, is_paused, seconds }))
     };
-    engine.catalog_ids().filter_map(reading).collect()
+    engine.cloud_ids().filter_map(reading).collect()
 }
 
 fn name(id: &ResourceId) -> CloudName {
-    (id.account.clone(), id.name.clone())
+    (id.namespace.clone(), id.name.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        CallerFindings, Catalog, Config, Limits, Operation, Rate, Request, ResourceSpec, Seed, Stock,
+        CloudSpec, Config, Limits, MistakesByCaller, Operation, Rate, Request, ResourceSpec, Seed, Stock,
     };
     use nephele_model::ResourceKind;
 
@@ -223,24 +223,24 @@ mod tests {
             ..Limits::default()
         };
         let clock = ClockSetting { rate: Rate::from_millionths(2_500_000), ..ClockSetting::default() };
-        let id = ResourceId::catalog("default", "north");
-        let put = Request::PutCatalog {
+        let id = ResourceId::cloud("default", "north");
+        let put = Request::PutCloud {
             id,
-            catalog: Box::new(Catalog { limits, clock, ..Catalog::default() }),
+            cloud_spec: Box::new(CloudSpec { limits, clock, ..CloudSpec::default() }),
             clock: None,
             leaked: vec![],
             cost: None,
-            findings: CallerFindings::new(),
+            caller_mistakes: MistakesByCaller::new(),
         };
         let create = |name: &str| {
             let id = ResourceId {
-                account: "default".into(),
-                group: "demo".into(),
+                namespace: "default".into(),
+                cluster: "demo".into(),
                 kind: ResourceKind::Instance,
                 name: name.into(),
             };
-            let (catalog, zone) = ("north".into(), Some("a".into()));
-            Request::Create(ResourceSpec { catalog, zone, ..ResourceSpec::new(id) })
+            let (cloud_spec, zone) = ("north".into(), Some("a".into()));
+            Request::Create(ResourceSpec { cloud_spec, zone, ..ResourceSpec::new(id) })
         };
         for request in [put, create("m"), create("n")] {
             engine.apply(Operation { caller: "test".into(), request, at: SimTime::from_millis(1000) });
@@ -257,11 +257,11 @@ mod tests {
             zone: "a".into(),
             instance_type: instance_type.into(),
         };
-        let expected = Rooms {
+        let expected = Capacities {
             quotas: BTreeMap::from([("instances", BTreeMap::from([(cloud(), level(4, 1, 0))]))]),
             stocks: BTreeMap::from([(stocked("*"), level(1, 1, 1)), (stocked("l"), level(0, 0, 0))]),
         };
-        assert_eq!(rooms(&engine()), expected);
+        assert_eq!(capacities(&engine()), expected);
     }
 
     #[test]

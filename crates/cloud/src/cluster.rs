@@ -3,10 +3,10 @@
 mod joining;
 mod machine;
 mod objects;
-mod other_node;
+mod replaced_node;
 mod restored;
 mod show;
-mod symptoms;
+mod visible_effects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use nephele_apiserver::{Key, Settings};
 use nephele_etcd::member_id;
-use nephele_model::{Caller, Endpoint, Role, Stage, Symptom};
+use nephele_model::{Caller, Endpoint, Role, Stage, VisibleEffect};
 use nephele_pki::IssueError;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -25,10 +25,10 @@ use self::machine::Machine;
 pub(crate) use self::show::{Balancer, Levels};
 use crate::allocation::Allocations;
 use crate::clock::CloudClock;
+use crate::cluster_server::{BackendPod, BackendPodOfPort, ClusterServer, Shared};
 use crate::follower::Follower;
-use crate::kept::{Deleted, KeptStore};
+use crate::persisted::{Deleted, PersistedStore};
 use crate::projection::{self, Scope};
-use crate::served::{Behind, BehindPort, Served, Shared};
 use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec};
 use crate::tls::{ApiServerTls, Credentials};
 
@@ -38,9 +38,9 @@ pub(crate) struct Cluster {
     /// Its published endpoint.
     pub(crate) endpoint: Endpoint,
     /// The parts that its connections need.
-    pub(crate) served: Arc<Served>,
+    pub(crate) cluster_server: Arc<ClusterServer>,
     /// Whether it had kept objects when it was created.
-    came_back: bool,
+    was_restored: bool,
     /// Projected objects that clients deleted. They are not projected again.
     deleted: Deleted,
     /// Its position in the engine's journal. Locked before the state, and held while records are shown or requests for
@@ -65,9 +65,9 @@ struct State {
     authorities: Option<Authorities>,
     credentials: Option<Credentials>,
     /// What is wrong with the cluster itself, by the name of the fault.
-    symptoms: BTreeMap<String, Symptom>,
+    visible_effects: BTreeMap<String, VisibleEffect>,
     /// The server of another cluster. Made when a fault first needs it.
-    stranger: Option<Arc<ApiServerTls>>,
+    foreign_server: Option<Arc<ApiServerTls>>,
 }
 
 /// The result of [`Cluster::admit`].
@@ -87,20 +87,20 @@ impl Cluster {
         spec: ClusterSpec,
         endpoint: Endpoint,
         settings: Settings,
-        kept: KeptStore,
+        kept: PersistedStore,
         shared: Arc<Shared>,
         follower: Follower,
         over: CancellationToken,
     ) -> Self {
-        let KeptStore { store, came_back, deleted } = kept;
+        let PersistedStore { store, was_restored, deleted } = kept;
         let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
         let state = Arc::new(Mutex::new(State::default()));
         let clock = shared.cloud_clock.clone();
-        let behind = behind(state.clone(), spec.clone(), endpoint.port, clock);
-        let served = Served::new(spec.id.clone(), store, settings, shared, over, behind);
+        let backend_pod = backend_pod(state.clone(), spec.clone(), endpoint.port, clock);
+        let cluster_server = ClusterServer::new(spec.id.clone(), store, settings, shared, over, backend_pod);
         let cluster = Self {
-            served: Arc::new(served),
-            came_back,
+            cluster_server: Arc::new(cluster_server),
+            was_restored,
             deleted,
             follower: Mutex::new(follower),
             appended: Notify::new(),
@@ -125,7 +125,7 @@ impl Cluster {
             return Ok(false);
         }
         let credentials = Credentials::issue(&self.spec, &authorities)?;
-        self.served.front.set_tls(credentials.front.clone());
+        self.cluster_server.frontend.set_tls(credentials.frontend.clone());
         state.credentials = Some(credentials);
         state.authorities = Some(authorities);
         self.set_backends(&mut state);
@@ -152,7 +152,8 @@ impl Cluster {
 
     /// The names of the etcd members, in order.
     pub(crate) fn etcd_members(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.served.etcd.lock().members().map(|member| member.name.clone()).collect();
+        let mut names: Vec<_> =
+            self.cluster_server.etcd.lock().members().map(|member| member.name.clone()).collect();
         names.sort();
         names
     }
@@ -210,7 +211,7 @@ impl Cluster {
             }
             return Admission::Known;
         }
-        if self.came_back && self.is_former(&spec) {
+        if self.was_restored && self.is_previous(&spec) {
             self.remove_objects(&spec.node_name());
         }
         self.join(&state, &mut spec);
@@ -243,7 +244,7 @@ impl Cluster {
     }
 
     fn now(&self) -> Timestamp {
-        (self.served.shared.clock)()
+        (self.cluster_server.shared.clock)()
     }
 }
 
@@ -255,7 +256,12 @@ fn of_kubelet<'a>(machines: &'a BTreeMap<String, Machine>, name: &str) -> Option
 
 /// Looks up what listens on a port of a control-plane pod. A machine whose kubelet has another name knows the pods of
 /// that name only.
-fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: CloudClock) -> BehindPort {
+fn backend_pod(
+    state: Arc<Mutex<State>>,
+    spec: ClusterSpec,
+    published: u16,
+    clock: CloudClock,
+) -> BackendPodOfPort {
     Box::new(move |pod, port| {
         let mut state = state.lock();
         let State { machines, credentials, .. } = &mut *state;
@@ -271,13 +277,13 @@ fn behind(state: Arc<Mutex<State>>, spec: ClusterSpec, published: u16, clock: Cl
         if let Some(name) = pod.strip_prefix("etcd-") {
             let (machine, since, _) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
             let tls = credentials.etcd_member(&spec, machine, since).map_err(issued).ok()??;
-            return Some(Behind::Etcd { tls, member: member_id(&spec.id.to_string(), &machine.id.name) });
+            return Some(BackendPod::Etcd { tls, member: member_id(&spec.id.to_string(), &machine.id.name) });
         }
         let name = pod.strip_prefix("kube-apiserver-")?;
         let listens = port == projection::API_SERVER_PORT || port == published;
         let (machine, since, expiry) = running(name, Stage::ApiServer).filter(|_| listens)?;
         let tls = credentials.api_server(&spec, machine, since, expiry).map_err(issued).ok()?;
-        Some(Behind::ApiServer(tls))
+        Some(BackendPod::ApiServer(tls))
     })
 }
 

@@ -19,11 +19,11 @@ pub struct CostObservation {
 }
 
 impl CostObservation {
-    pub(crate) fn of(Cost { time, all, groups }: Cost) -> Self {
-        Self { time: instant(time), all, clusters: groups }
+    pub(crate) fn of(Cost { time, all, clusters }: Cost) -> Self {
+        Self { time: instant(time), all, clusters: clusters }
     }
 
     pub(crate) fn record(self) -> Cost {
-        Cost { time: cloud_time(self.time), all: self.all, groups: self.clusters }
+        Cost { time: cloud_time(self.time), all: self.all, clusters: self.clusters }
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nephele_engine::{Effect, Engine, Fault, FaultState, Leaked, NoticeEnd, Request};
 use nephele_model::{ClusterId, FaultId, FaultPhase, FaultRecord, MachineId, ResourceId, SimTime, Verb};
 
-use crate::affliction;
+use crate::active_effect;
 use crate::clock::{cloud_time, instant};
 use crate::cloud::Cloud;
 use crate::error::CallError;
@@ -54,7 +54,7 @@ impl Affected {
     }
 
     fn of_resource(id: &ResourceId) -> Self {
-        let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
+        let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
         let machine = MachineId::of_resource(id).map(|machine| machine.name);
         Self { cluster, machine, until: None }
     }
@@ -154,16 +154,26 @@ impl Cloud {
         let FaultHistory { began, matched, hits, windows, affected, is_cut, skipped, leaked } =
             history.unwrap_or_else(new);
         let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
-        let afflicted = affected.iter().map(Affected::resource).collect();
+        let affected_ids = affected.iter().map(Affected::resource).collect();
         let skipped = skipped.iter().map(Affected::resource).collect();
         let is_about_notices =
-            fault.effect.affliction().is_some_and(|affliction| affliction.notice.is_some());
+            fault.effect.active_effect().is_some_and(|active_effect| active_effect.notice.is_some());
         let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
         let leaked = self.unpublished(leaked);
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.decisions.record.began));
         let fault = Box::new(begun(fault, known.unwrap_or(record.began)));
-        self.ask(Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused })
+        self.ask(Request::PutFault {
+            id,
+            fault,
+            record,
+            affected_ids,
+            is_cut,
+            notices,
+            skipped,
+            leaked,
+            paused,
+        })
     }
 
     /// Deletes a fault: it hits nothing any more, and operations that it delays continue.
@@ -187,7 +197,7 @@ impl Cloud {
         let (id, now, clock) = (id.resource(), self.now(), self.clock());
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            let affected = state.afflicted.iter().map(|id| Affected::of(state, id, engine)).collect();
+            let affected = state.affected_ids.iter().map(|id| Affected::of(state, id, engine)).collect();
             let skipped = state.decisions.skipped().iter().map(Affected::of_resource).collect();
             Some((state.phase(now), state.decisions.record, state.last_hits.clone(), affected, skipped))
         })?;
@@ -213,7 +223,7 @@ impl Cloud {
 /// A fault whose symptom knows when it began.
 fn begun(fault: Fault, began: SimTime) -> Fault {
     let effect = match fault.effect {
-        Effect::Afflict(affliction) => Effect::Afflict(affliction::begun(affliction, began)),
+        Effect::Affect(active_effect) => Effect::Affect(active_effect::begun(active_effect, began)),
         other => other,
     };
     Fault { effect, ..fault }

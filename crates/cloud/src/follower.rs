@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nephele_engine::{Cursor, Engine, Entry, Event, EventKind, Outcome, Record, Request};
-use nephele_model::{ClusterId, GroupId, MachineId, ResourceId, ResourceKind, Role, Stage, StageName};
+use nephele_model::{ClusterId, MachineId, ResourceId, ResourceKind, Role, Stage, StageName};
 
-use crate::affliction::symptoms;
+use crate::active_effect::visible_effects;
 use crate::clock::CloudClock;
 use crate::cluster::{Balancer, Cluster, Instance, Levels};
 use crate::driver::Driver;
@@ -25,7 +25,7 @@ const BATCH: usize = 32;
 
 /// The position of a cluster in the journal.
 pub(crate) struct Follower {
-    group: GroupId,
+    cluster: ClusterId,
     load_balancer: ResourceId,
     cursor: Cursor,
     batch: Vec<Arc<Entry>>,
@@ -83,16 +83,16 @@ struct End<T> {
 impl Follower {
     /// Follows a cluster from now on, until [`Follower::end`].
     pub(crate) fn begin(cluster: &ClusterId, driver: &Driver) -> Self {
-        let group = cluster.group();
-        let cursor = driver.change(|engine| engine.follow(group.clone()));
+        let cluster = cluster.clone();
+        let cursor = driver.change(|engine| engine.follow(cluster.clone()));
         let load_balancer = cluster.load_balancer();
         let dirty = Dirty { everything: true, ..Dirty::default() };
-        Self { group, load_balancer, cursor, batch: Vec::with_capacity(BATCH), dirty, over: false }
+        Self { cluster, load_balancer, cursor, batch: Vec::with_capacity(BATCH), dirty, over: false }
     }
 
     pub(crate) fn end(&mut self, driver: &Driver) {
         self.over = true;
-        driver.change(|engine| engine.unfollow(&self.group));
+        driver.change(|engine| engine.unfollow(&self.cluster));
     }
 
     /// Notes that a machine may differ from what its cluster shows.
@@ -109,7 +109,7 @@ impl Follower {
     ) -> Option<End<T>> {
         self.batch.clear();
         driver.look(|engine| {
-            let read = engine.journal().read_group(&self.group, &mut self.cursor, &mut self.batch);
+            let read = engine.journal().read_cluster(&self.cluster, &mut self.cursor, &mut self.batch);
             self.batch.iter().for_each(|entry| self.dirty.note(&entry.record));
             if read.is_ok() && self.batch.len() == BATCH {
                 return None;
@@ -127,15 +127,15 @@ impl Follower {
     /// What the engine has now of all that is dirty.
     fn levels(&self, dirty: &Dirty, engine: &Engine, clock: &CloudClock) -> Levels {
         let Dirty { machines, balancer, leaked, everything } = dirty;
-        let GroupId { account, name: group } = &self.group;
+        let ClusterId { namespace, name: cluster } = &self.cluster;
         let machines = if *everything {
-            let instances = engine.group(&self.group);
+            let instances = engine.cluster(&self.cluster);
             let instances = instances.filter(|resource| resource.spec.id.kind == ResourceKind::Instance);
             instances
                 .map(|resource| (resource.spec.id.name.clone(), Some(Instance::of(resource, clock))))
                 .collect()
         } else {
-            let instance = |name: &String| engine.get(&ResourceId::instance(account, group, name));
+            let instance = |name: &String| engine.get(&ResourceId::instance(namespace, cluster, name));
             machines
                 .iter()
                 .map(|name| (name.clone(), instance(name).map(|found| Instance::of(found, clock))))
@@ -143,11 +143,12 @@ impl Follower {
         };
         let balancer = (*balancer || *everything).then(|| Balancer {
             in_service: engine.in_service(&self.load_balancer).map(str::to_owned).collect(),
-            symptoms: engine
+            visible_effects: engine
                 .get(&self.load_balancer)
-                .map_or_else(Default::default, |balancer| symptoms(&balancer.afflictions)),
+                .map_or_else(Default::default, |balancer| visible_effects(&balancer.active_effects)),
         });
-        let leaked = (*leaked || *everything).then(|| engine.leaked_of_group(&self.group).cloned().collect());
+        let leaked =
+            (*leaked || *everything).then(|| engine.leaked_of_cluster(&self.cluster).cloned().collect());
         Levels { machines, others_are_gone: *everything, balancer, leaked }
     }
 }
@@ -163,7 +164,7 @@ impl Cluster {
         look: impl Fn(&Engine) -> T,
     ) -> T {
         loop {
-            let end = follower.read(driver, &self.served.shared.cloud_clock, &look);
+            let end = follower.read(driver, &self.cluster_server.shared.cloud_clock, &look);
             follower.batch.iter().for_each(|entry| self.wake(&entry.record, changed));
             let Some(End { levels, is_behind, seen }) = end else { continue };
             if is_behind {
@@ -208,10 +209,10 @@ impl Cluster {
                     changed.insert(Changed::Machine(id));
                 }
             }
-            Record::RoomFreed { .. } => drop(changed.insert(Changed::Machine(id))),
+            Record::CapacityFreed { .. } => drop(changed.insert(Changed::Machine(id))),
             // The caller of the operation knows.
             Record::Operation { .. }
-            | Record::TurnEnded { .. }
+            | Record::GrantEnded { .. }
             | Record::FaultEnded { .. }
             | Record::FaultWindow { .. } => {}
         }
@@ -225,7 +226,10 @@ impl Cluster {
                 matches!(operation.request, Request::Delete(_))
             }
             Record::Event(Event { kind, .. }) => {
-                matches!(kind, EventKind::Adopted { .. } | EventKind::Afflicted { .. } | EventKind::Deleted)
+                matches!(
+                    kind,
+                    EventKind::Adopted { .. } | EventKind::BecameAffected { .. } | EventKind::Deleted
+                )
             }
             _ => false,
         };
@@ -249,10 +253,10 @@ impl Cluster {
             // Who adopts a load balancer looks at it at once.
             Record::Event(Event { kind: EventKind::Adopted { .. }, .. })
             | Record::Operation { .. }
-            | Record::TurnEnded { .. }
+            | Record::GrantEnded { .. }
             | Record::FaultEnded { .. }
             | Record::FaultWindow { .. } => None,
-            Record::Event(_) | Record::RoomFreed { .. } => Some(cluster),
+            Record::Event(_) | Record::CapacityFreed { .. } => Some(cluster),
         }
     }
 }
@@ -306,7 +310,7 @@ mod tests {
     /// All observable state of a cluster.
     fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, BTreeSet<String>, Vec<String>) {
         let objects = |resource: &str| {
-            let objects = cluster.served.store.list(&GroupResource::new("", resource), None).objects;
+            let objects = cluster.cluster_server.store.list(&GroupResource::new("", resource), None).objects;
             let line = |object: &Arc<nephele_apiserver::Object>| {
                 format!("{} {} {}", object.name, object.uid, object.value()["metadata"]["creationTimestamp"])
             };
@@ -329,7 +333,7 @@ mod tests {
         driver.apply(operation(now, Request::Create(ResourceSpec::new(load_balancer.clone()))));
         for (step, machine, others) in script {
             let id = control_plane(&prompt, ["a", "b"][machine]);
-            let elsewhere = ResourceId { group: "elsewhere".to_owned(), ..id.id.resource() };
+            let elsewhere = ResourceId { cluster: "elsewhere".to_owned(), ..id.id.resource() };
             for _ in 0..others {
                 driver.apply(operation(now, Request::Retry(elsewhere.clone(), "vm".into())));
             }

@@ -138,9 +138,9 @@ impl JournalReader {
 /// Opens a new file that only its owner can read, because it has the names and labels of all resources.
 fn open(path: &Path) -> io::Result<Arc<File>> {
     if path.exists() {
-        let mut former = path.as_os_str().to_owned();
-        former.push(".1");
-        std::fs::rename(path, former)?;
+        let mut previous = path.as_os_str().to_owned();
+        previous.push(".1");
+        std::fs::rename(path, previous)?;
     }
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(Arc::new)
 }

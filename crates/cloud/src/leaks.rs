@@ -22,7 +22,7 @@ impl Cloud {
     /// # Errors
     /// When the cloud refuses.
     pub fn delete_leaked(&self, namespace: &str, name: &str) -> Result<(), CallError> {
-        self.ask(Request::DeleteLeaked(ResourceId::catalog(namespace, name)))
+        self.ask(Request::DeleteLeaked(ResourceId::cloud(namespace, name)))
     }
 
     /// What had leaked in an earlier process, as the engine has it.

@@ -13,11 +13,9 @@
 //! decides what happens and when. The projection, a set of pure functions, decides what a cluster looks like. The crate
 //! knows nothing of Cluster API's objects: `infra` uses the crate's own types and reads everything back by observing.
 
-mod account_metrics;
-mod affliction;
+mod active_effect;
 mod allocation;
 mod backend;
-mod catalog;
 mod certificates;
 mod checkpoint;
 mod checkpoints;
@@ -25,7 +23,9 @@ mod cidr;
 mod clock;
 mod cloud;
 mod cloud_metrics;
+mod cloud_spec;
 mod cluster;
+mod cluster_server;
 mod connection;
 mod content;
 mod cost;
@@ -34,42 +34,43 @@ mod error;
 mod etcd_delay;
 mod fault;
 mod follower;
-mod front;
+mod frontend;
 mod identity;
 mod journal;
-mod kept;
 mod leaks;
 mod listener;
 mod load_balancer;
 mod metrics;
+mod namespace_metrics;
 mod network;
 mod observation;
 mod operation_times;
+mod persisted;
 mod ports;
 mod projection;
+mod request_effect;
 mod serve;
-mod served;
 mod spec;
-mod timed;
+mod time_dependent;
 mod tls;
-mod trouble;
 mod tunnel;
 mod user_data;
 
-pub use affliction::affliction_of;
+pub use active_effect::active_effect_of;
 pub use backend::{Backend, OutOfService, OutOfServiceReason};
-pub use catalog::{CatalogObservation, CatalogRecord};
 pub use checkpoint::{ClusterObjects, ObjectRecord, PutBackError};
 pub use clock::{ClockObservation, WallClock};
 pub use cloud::{Cloud, CloudConfig};
+pub use cloud_spec::{CloudObservation, CloudRecord};
 pub use cost::CostObservation;
 pub use error::{CallError, ClusterError, MachineError, StartError};
 pub use fault::{Affected, FaultHistory, FaultHit, FaultObservation};
 pub use identity::MachineAddress;
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use nephele_engine::{
-    ApiLimits, CallerFindings, Catalog, ClockSetting, Effect, Fault, Findings, Footprint, Hardware, Image,
-    InstanceType, Latencies, Latency, Leaked, Limits, Model, Price, Rate, RoomUsage, Seed, Spent, Stock,
+    ApiLimits, CallerMistakes, CapacityUsage, ClockSetting, CloudSpec, Effect, Fault, Footprint, Hardware,
+    Image, InstanceType, Latencies, Latency, Leaked, Limits, MistakesByCaller, Model, Price, Rate, Seed,
+    Spent, Stock,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};
@@ -79,7 +80,7 @@ pub use observation::{
 };
 pub use projection::DNS_IMAGE_TAG;
 pub use spec::{
-    Allocation, Authorities, ClusterSpec, Files, FormerCluster, FormerMachine, MachineSpec, MachineUpdate,
-    Software,
+    Allocation, Authorities, ClusterSpec, Files, MachineSpec, MachineUpdate, PreviousCluster,
+    PreviousMachine, Software,
 };
 pub use user_data::{Kubeadm, KubeadmCluster, Taint, read_user_data};

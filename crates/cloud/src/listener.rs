@@ -14,12 +14,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::cluster_server::{ClusterServer, LIMITS};
 use crate::connection::Backend;
-use crate::front::FrontState;
+use crate::frontend::FrontendState;
 use crate::metrics::Counted;
 use crate::ports::PortLease;
-use crate::serve::{serve_http, serve_stranger};
-use crate::served::{LIMITS, Served};
+use crate::serve::{serve_foreign_server, serve_http};
 use crate::tunnel::Tunnel;
 
 /// Bytes that are read of a connection that ends at once: more than the first message of TLS.
@@ -32,7 +32,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the cluster is deleted. Then closes the listener and releases its port, in this order.
-pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: PortLease) {
+pub(crate) async fn serve(cluster: Arc<ClusterServer>, listener: TcpListener, lease: PortLease) {
     let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
     let span = tracing::info_span!("listener", cluster = %cluster.id);
     let serve = |stream, peer: SocketAddr, place| {
@@ -45,9 +45,9 @@ pub(crate) async fn serve(cluster: Arc<Served>, listener: TcpListener, lease: Po
 }
 
 /// Tells a connection that there are too many of them, if the cluster has an API server to say so.
-async fn turn_away(cluster: Arc<Served>, stream: TcpStream, peer: Owner) {
-    let state = cluster.front.subscribe().borrow().clone();
-    if let Some(Backend::ApiServer(tls)) = cluster.front.next_backend(&state) {
+async fn turn_away(cluster: Arc<ClusterServer>, stream: TcpStream, peer: Owner) {
+    let state = cluster.frontend.subscribe().borrow().clone();
+    if let Some(Backend::ApiServer(tls)) = cluster.frontend.next_backend(&state) {
         let http = Http::new(LIMITS, cluster.shared.tasks.clone());
         refuse(stream, Some(TlsAcceptor::from(tls.config.clone())), &http, peer).await;
     }
@@ -55,7 +55,7 @@ async fn turn_away(cluster: Arc<Served>, stream: TcpStream, peer: Owner) {
 
 /// One accepted connection.
 struct Connection {
-    cluster: Arc<Served>,
+    cluster: Arc<ClusterServer>,
     peer: Owner,
     place: Arc<Grant>,
 }
@@ -76,7 +76,7 @@ impl Connection {
             () = self.cluster.over.cancelled() => return,
             greeted = Box::pin(self.hold_and_greet(stream)) => greeted,
         };
-        let Some(Greeted { stream, user, is_stranger, epoch }) = greeted else { return };
+        let Some(Greeted { stream, user, is_foreign, epoch }) = greeted else { return };
         if user.is_some() && !self.place.pin() {
             return;
         }
@@ -87,28 +87,28 @@ impl Connection {
                 () = self.cluster.over.cancelled() => {}
             }
         };
-        if is_stranger {
-            return serve_stranger(stream, &self.cluster, self.place, stop).await;
+        if is_foreign {
+            return serve_foreign_server(stream, &self.cluster, self.place, stop).await;
         }
         serve_http(stream, &self.cluster, Tunnel::of(&self.cluster), user, Some(self.place), stop).await;
     }
 
     /// Waits until the cluster can answer, then for the TLS handshake.
     async fn hold_and_greet(&self, stream: TcpStream) -> Option<Greeted> {
-        let (backend, epoch) = self.wait_for_front().await?;
-        let (tls, is_stranger) = match backend {
+        let (backend, epoch) = self.wait_for_frontend().await?;
+        let (tls, is_foreign) = match backend {
             Backend::None => {
                 end(stream).await;
                 return None;
             }
-            Backend::Stranger(tls) => (tls, true),
+            Backend::ForeignServer(tls) => (tls, true),
             Backend::ApiServer(tls) => (tls, false),
         };
         let acceptor = TlsAcceptor::from(tls.config.clone());
         match handshake(stream, acceptor, LIMITS.handshake, self.peer).await {
             Ok(stream) => {
                 let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
-                Some(Greeted { stream, user, is_stranger, epoch })
+                Some(Greeted { stream, user, is_foreign, epoch })
             }
             Err(error) => {
                 tracing::debug!(cluster = %self.cluster.id, error = &error as &dyn Error, "Ended a connection");
@@ -118,12 +118,12 @@ impl Connection {
     }
 
     /// Waits, for a bounded time, until TLS is possible and, during an outage, until a backend is in service.
-    async fn wait_for_front(&self) -> Option<(Backend, CancellationToken)> {
-        let mut front = self.cluster.front.subscribe();
+    async fn wait_for_frontend(&self) -> Option<(Backend, CancellationToken)> {
+        let mut frontend = self.cluster.frontend.subscribe();
         let _held = Counted::new(&self.cluster.shared.metrics.connections_held);
-        let ready = front.wait_for(FrontState::is_open);
+        let ready = frontend.wait_for(FrontendState::is_open);
         let state = timeout(self.cluster.shared.hold, ready).await.ok()?.ok()?;
-        Some((self.cluster.front.next_backend(&state)?, state.epoch.clone()))
+        Some((self.cluster.frontend.next_backend(&state)?, state.epoch.clone()))
     }
 }
 
@@ -142,7 +142,7 @@ struct Greeted {
     /// The user that its certificate proves.
     user: Option<UserInfo>,
     /// Whether it reached a server of another cluster.
-    is_stranger: bool,
+    is_foreign: bool,
     /// Ends the connection.
     epoch: CancellationToken,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nephele_engine::{Engine, Former, Request, ResourceSpec};
+use nephele_engine::{Engine, Previous, Request, ResourceSpec};
 use nephele_model::{CloudError, ClusterId, Endpoint, MachineId, Stage};
 
 use crate::backend::backend;
@@ -24,7 +24,7 @@ impl Cloud {
             endpoint: Some(endpoint.clone()),
             labels: cluster.labels.clone(),
             region: cluster.region.clone(),
-            catalog: cluster.catalog.clone(),
+            cloud_spec: cluster.cloud_spec.clone(),
             ..ResourceSpec::new(cluster.id.load_balancer())
         };
         let request = if self.look(|engine| engine.is_reserved(&spec.id)) {
@@ -32,7 +32,7 @@ impl Cloud {
             let is_read_refused = cluster.is_read_refused;
             Request::Adopt {
                 spec,
-                former: Box::new(Former { created, is_read_refused, ..Former::default() }),
+                previous: Box::new(Previous { created, is_read_refused, ..Previous::default() }),
             }
         } else {
             Request::Create(spec)

@@ -13,12 +13,12 @@ use nephele_state::{MemoryDisk, OpenError, State};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
+use crate::cluster_server::ClusterServer;
 use crate::listener;
 use crate::metrics::Metrics;
 use crate::ports::PortLease;
+use crate::request_effect;
 use crate::serve;
-use crate::served::Served;
-use crate::trouble;
 use crate::tunnel::Tunnel;
 
 /// How clients reach the clusters of a cloud.
@@ -36,7 +36,7 @@ pub enum Network {
 #[derive(Clone, Default)]
 pub struct InProcess {
     /// At most as many as the cloud's port range has.
-    clusters: Arc<Mutex<BTreeMap<u16, Arc<Served>>>>,
+    clusters: Arc<Mutex<BTreeMap<u16, Arc<ClusterServer>>>>,
     /// Takes the place of the state directory.
     disk: MemoryDisk,
 }
@@ -67,17 +67,17 @@ impl InProcess {
     ) -> io::Result<Response<Body>> {
         let cluster = self.clusters.lock().get(&port).cloned();
         let cluster = cluster.ok_or(io::ErrorKind::ConnectionRefused)?;
-        if cluster.front.is_diverted() {
+        if cluster.frontend.is_diverted() {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         request.extensions_mut().insert(user);
         // Each request has a connection of its own.
-        let broken = cluster.front.breaks_connections().then(|| cluster.broken());
+        let broken = cluster.frontend.breaks_connections().then(|| cluster.broken());
         let tunnel = Tunnel::of(&cluster);
-        let (over, epoch) = (cluster.over.clone(), cluster.front.epoch());
+        let (over, epoch) = (cluster.over.clone(), cluster.frontend.epoch());
         tokio::select! {
             response = serve::answer(&cluster, tunnel, request) => Ok(match broken {
-                Some(broken) => trouble::cut(response, broken),
+                Some(broken) => request_effect::cut(response, broken),
                 None => response,
             }),
             () = over.cancelled() => Err(io::ErrorKind::ConnectionReset.into()),
@@ -127,7 +127,7 @@ impl Network {
 
 impl Listening {
     /// Serves the cluster until it is deleted. Then closes the port and releases it, in this order.
-    pub(crate) async fn serve(self, cluster: Arc<Served>, lease: PortLease) {
+    pub(crate) async fn serve(self, cluster: Arc<ClusterServer>, lease: PortLease) {
         match self {
             Self::Socket(socket) => listener::serve(cluster, socket, lease).await,
             Self::InProcess(network) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nephele_engine::Hardware;
-use nephele_model::{ClusterId, Endpoint, FaultId, MachineId, Stage, Symptom};
+use nephele_model::{ClusterId, Endpoint, FaultId, MachineId, Stage, VisibleEffect};
 
 use crate::backend::Backend;
 use crate::spec::{Allocation, Software};
@@ -48,7 +48,7 @@ pub struct MachineObservation {
     /// Its zone.
     pub zone: Option<String>,
     /// The catalog that it was made from.
-    pub catalog: String,
+    pub cloud_spec: String,
     /// The region of its zone, if known.
     pub region: Option<String>,
     /// Its hardware.
@@ -62,7 +62,7 @@ pub struct MachineObservation {
     /// Whether it is being deleted.
     pub deleting: bool,
     /// What is wrong with it, by the name of the fault.
-    pub wrong: BTreeMap<String, Symptom>,
+    pub wrong: BTreeMap<String, VisibleEffect>,
 }
 
 /// The state of an update in place.
@@ -78,21 +78,25 @@ impl MachineObservation {
     /// Whether its instance is gone for good.
     #[must_use]
     pub fn has_vanished(&self) -> bool {
-        self.wrong.values().any(|symptom| *symptom == Symptom::Vanished)
+        self.wrong.values().any(|visible_effect| *visible_effect == VisibleEffect::Vanished)
     }
 
     /// The first fault because of which the cloud takes its instance back.
     #[must_use]
     pub fn reclaimed_by(&self) -> Option<&str> {
-        let told = self.wrong.iter().find(|(_, symptom)| matches!(symptom, Symptom::SpotReclaim(_)));
+        let told = self
+            .wrong
+            .iter()
+            .find(|(_, visible_effect)| matches!(visible_effect, VisibleEffect::SpotReclaim(_)));
         told.map(|(fault, _)| fault.as_str())
     }
 
     /// The first fault that keeps it from getting past a stage, and how.
     #[must_use]
-    pub fn held_by(&self, stage: Stage) -> Option<(&str, &Symptom)> {
-        let held = self.wrong.iter().find(|(_, symptom)| symptom.held_stages().contains(&stage));
-        held.map(|(fault, symptom)| (fault.as_str(), symptom))
+    pub fn held_by(&self, stage: Stage) -> Option<(&str, &VisibleEffect)> {
+        let held =
+            self.wrong.iter().find(|(_, visible_effect)| visible_effect.held_stages().contains(&stage));
+        held.map(|(fault, visible_effect)| (fault.as_str(), visible_effect))
     }
 
     /// When a stage was reached. None if it was not.

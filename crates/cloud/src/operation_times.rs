@@ -98,8 +98,8 @@ pub(crate) fn creates_load_balancer(entry: &Entry, engine: &Engine) -> bool {
 #[cfg(test)]
 mod tests {
     use nephele_engine::{
-        CallerFindings, Catalog, ClockSetting, Config, Effect, Fault, Latencies, Latency, Rate, ResourceSpec,
-        Seed, StageSpec,
+        ClockSetting, CloudSpec, Config, Effect, Fault, Latencies, Latency, MistakesByCaller, Rate,
+        ResourceSpec, Seed, StageSpec,
     };
     use nephele_model::{Budget, ClusterId, FaultRecord, MachineId, Matches, Odds};
 
@@ -136,13 +136,13 @@ mod tests {
         let stages = Stage::ALL.map(|stage| (stage.name(), minute())).into();
         let latencies = Latencies { stages, deletion: Some(minute()) };
         let clock = ClockSetting { rate: Rate::from_millionths(10_000_000), ..ClockSetting::default() };
-        let put = Request::PutCatalog {
-            id: ResourceId::catalog("default", "north"),
-            catalog: Box::new(Catalog { latencies, clock, ..Catalog::default() }),
+        let put = Request::PutCloud {
+            id: ResourceId::cloud("default", "north"),
+            cloud_spec: Box::new(CloudSpec { latencies, clock, ..CloudSpec::default() }),
             clock: None,
             leaked: vec![],
             cost: None,
-            findings: CallerFindings::new(),
+            caller_mistakes: MistakesByCaller::new(),
         };
         ask(&mut engine, 0, put);
         engine
@@ -159,8 +159,12 @@ mod tests {
             failure: Odds::NEVER,
         };
         let stages = Stage::ALL.iter().map(stage).collect();
-        let spec =
-            ResourceSpec { catalog: "north".into(), stages, deletion: None, ..ResourceSpec::new(id.clone()) };
+        let spec = ResourceSpec {
+            cloud_spec: "north".into(),
+            stages,
+            deletion: None,
+            ..ResourceSpec::new(id.clone())
+        };
         ask(&mut engine, 1, Request::Create(spec));
         engine.poll(at(19));
         ask(&mut engine, 20, Request::Delete(id));
@@ -191,7 +195,7 @@ mod tests {
             id: ResourceId::fault("default", "f"),
             fault: Box::new(late),
             record: FaultRecord::default(),
-            afflicted: vec![],
+            affected_ids: vec![],
             notices: vec![],
             is_cut: false,
             skipped: Vec::new(),
@@ -202,7 +206,7 @@ mod tests {
         let create = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
             let spec = ResourceSpec::new(cluster().load_balancer());
-            Request::Create(ResourceSpec { labels, catalog: "north".into(), ..spec })
+            Request::Create(ResourceSpec { labels, cloud_spec: "north".into(), ..spec })
         };
         for second in [1, 3] {
             assert!(matches!(ask(&mut engine, second, create(&[])), Outcome::Delayed { .. }));

@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
-use crate::front::FrontState;
-use crate::served::{LIMITS, Served};
-use crate::trouble::{self, Treatment, treat};
+use crate::cluster_server::{ClusterServer, LIMITS};
+use crate::frontend::FrontendState;
+use crate::request_effect::{self, Treatment, treat};
 
 /// How long the health check `GET /` waits for the first backend before the load balancer answers it. This is a second
 /// less than the timeout of Cluster API's cluster cache (`healthProbeConfig` in
@@ -32,7 +32,7 @@ const DISCOVERY_HOLD: Duration = Duration::from_secs(9);
 /// or `stop` is ready. `place` is the place of the connection in the budget, if it has one.
 pub(crate) fn serve_http<IO>(
     io: TlsStream<IO>,
-    cluster: &Arc<Served>,
+    cluster: &Arc<ClusterServer>,
     tunnel: Arc<dyn PortForward>,
     user: Option<UserInfo>,
     place: Option<Arc<Grant>>,
@@ -63,9 +63,9 @@ where
 
 /// Serves a connection as an API server of another cluster: it knows no client. To tell its user from another one, a
 /// client would have to trust its certificate.
-pub(crate) fn serve_stranger<IO>(
+pub(crate) fn serve_foreign_server<IO>(
     io: TlsStream<IO>,
-    cluster: &Arc<Served>,
+    cluster: &Arc<ClusterServer>,
     place: Arc<Grant>,
     stop: impl Future<Output = ()>,
 ) -> impl Future<Output = ()>
@@ -74,7 +74,7 @@ where
 {
     let protocol = Protocol::negotiated(&io);
     let service = hyper::service::service_fn(|_: Request<RequestBody>| {
-        std::future::ready(Ok::<_, Infallible>(trouble::failure(401, "Unauthorized")))
+        std::future::ready(Ok::<_, Infallible>(request_effect::failure(401, "Unauthorized")))
     });
     let http =
         Http { limits: LIMITS, tasks: cluster.shared.tasks.clone(), responses: cluster.responses.clone() };
@@ -113,15 +113,15 @@ impl HeldRequest {
 
 /// Answers a request like the load balancer: itself, or by a backend once there is one.
 pub(crate) async fn answer(
-    cluster: &Served,
+    cluster: &ClusterServer,
     tunnel: Arc<dyn PortForward>,
     request: Request<Body>,
 ) -> Response<Body> {
-    if !cluster.front.is_up() {
+    if !cluster.frontend.is_up() {
         let kind = HeldRequest::of(request.uri().path());
         let hold = cluster.shared.hold.min(kind.hold());
-        let mut front = cluster.front.subscribe();
-        if !matches!(timeout(hold, front.wait_for(FrontState::is_up)).await, Ok(Ok(_))) {
+        let mut frontend = cluster.frontend.subscribe();
+        if !matches!(timeout(hold, frontend.wait_for(FrontendState::is_up)).await, Ok(Ok(_))) {
             match kind {
                 HeldRequest::Probe => return Response::new(Body::from("waiting for the control plane\n")),
                 HeldRequest::Discovery => {}
@@ -129,28 +129,32 @@ pub(crate) async fn answer(
             }
         }
     }
-    let troubles = cluster.front.troubles();
-    if troubles.is_empty() {
-        return cluster.front.api_server(&cluster.store, tunnel).handle(request).await;
+    let request_effects = cluster.frontend.request_effects();
+    if request_effects.is_empty() {
+        return cluster.frontend.api_server(&cluster.store, tunnel).handle(request).await;
     }
     let info = RequestInfo::of(&request);
-    let Treatment { wait, error, cut, past_of } = treat(&troubles, &info, &cluster.id, &cluster.shared.seed);
+    let Treatment { wait, error, cut, past_of } =
+        treat(&request_effects, &info, &cluster.id, &cluster.shared.seed);
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
     if let Some((code, fault)) = error {
-        return trouble::failure(code, &format!("the API server has a simulated failure (Fault {fault})"));
+        return request_effect::failure(
+            code,
+            &format!("the API server has a simulated failure (Fault {fault})"),
+        );
     }
-    let past = past_of.and_then(|fault| troubles.get(&fault)?.past.clone());
+    let past = past_of.and_then(|fault| request_effects.get(&fault)?.past.clone());
     let store = past.as_ref().unwrap_or(&cluster.store);
-    let response = cluster.front.api_server(store, tunnel).handle(request).await;
+    let response = cluster.frontend.api_server(store, tunnel).handle(request).await;
     match cut {
-        Some(after) => trouble::cut(response, tokio::time::sleep(after)),
+        Some(after) => request_effect::cut(response, tokio::time::sleep(after)),
         None => response,
     }
 }
 
 /// A 503 response that asks the client to retry.
 pub(crate) fn unavailable(message: &str) -> Response<Body> {
-    trouble::failure(503, message)
+    request_effect::failure(503, message)
 }

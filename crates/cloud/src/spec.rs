@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use nephele_engine::{Hardware, Latency};
-use nephele_model::{ClusterId, DrawKey, Endpoint, MachineId, Market, Role, Stage};
+use nephele_model::{ClusterId, Endpoint, MachineId, Market, Role, SeedKey, Stage};
 use nephele_pki::Authority;
 
 use crate::cidr;
@@ -23,8 +23,8 @@ pub struct ClusterSpec {
     pub labels: BTreeMap<String, String>,
     /// The region of its load balancer, by which faults select it too. None if it belongs to no single region.
     pub region: Option<String>,
-    /// The catalog of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_catalog`].
-    pub catalog: String,
+    /// The catalog of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_cloud`].
+    pub cloud_spec: String,
     /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
     /// cloud.
     pub endpoint: Option<Endpoint>,
@@ -93,9 +93,9 @@ pub struct MachineSpec {
     pub zone: Option<String>,
     /// The region of its zone, by which faults select it. If none, its Node has one that is derived from the zone's name.
     pub region: Option<String>,
-    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_catalog`]. It counts for the quotas of
+    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_cloud`]. It counts for the quotas of
     /// this catalog.
-    pub catalog: String,
+    pub cloud_spec: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
     /// How it is paid for.
@@ -137,25 +137,25 @@ pub struct Allocation {
     /// The set of interchangeable machines that it is part of, such as a MachineDeployment. The draws of the machine
     /// are keyed by the set and the ordinal, because names of machines are random. If empty, they are keyed by the
     /// name.
-    pub set: String,
+    pub owner_set: String,
     /// Its number in the set. None until the cloud has chosen the lowest free one.
     pub ordinal: Option<u32>,
 }
 
 /// A cluster that was published before a restart, or by another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormerCluster {
+pub struct PreviousCluster {
     /// The name of the cluster.
     pub id: ClusterId,
     /// Its port.
     pub port: u16,
     /// The catalog whose quota its load balancer counts for. None if this cloud did not make the load balancer.
-    pub catalog: Option<String>,
+    pub cloud_spec: Option<String>,
 }
 
 /// A machine from before a restart that has not returned yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormerMachine {
+pub struct PreviousMachine {
     /// The name of the machine and its cluster.
     pub id: MachineId,
     /// Whether its creation had begun. Then the cloud reserves room for it.
@@ -163,7 +163,7 @@ pub struct FormerMachine {
     /// Its zone, if known.
     pub zone: Option<String>,
     /// The catalog that it is made from.
-    pub catalog: String,
+    pub cloud_spec: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
     /// How it is paid for.
@@ -182,8 +182,8 @@ impl Allocation {
     }
 
     /// The key of its draws in the engine.
-    pub(crate) fn draw_key(&self) -> Option<DrawKey> {
-        Some(DrawKey { set: self.set.clone(), ordinal: self.ordinal? })
+    pub(crate) fn seed_key(&self) -> Option<SeedKey> {
+        Some(SeedKey { owner_set: self.owner_set.clone(), ordinal: self.ordinal? })
     }
 }
 

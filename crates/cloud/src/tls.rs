@@ -33,7 +33,7 @@ static TICKETER: LazyLock<Option<Arc<dyn ProducesTickets>>> =
 
 /// The credentials of a cluster's servers.
 pub(crate) struct Credentials {
-    pub(crate) front: Arc<ApiServerTls>,
+    pub(crate) frontend: Arc<ApiServerTls>,
     authorities: Authorities,
     verifier: Arc<dyn ClientCertVerifier>,
     /// Session tickets are bound to this fingerprint of the authority.
@@ -52,12 +52,12 @@ pub(crate) struct ApiServerTls {
 
 impl Credentials {
     pub(crate) fn issue(spec: &ClusterSpec, authorities: &Authorities) -> Result<Self, IssueError> {
-        let leaf = authorities.cluster.issue(&certificates::front(spec))?;
+        let leaf = authorities.cluster.issue(&certificates::frontend(spec))?;
         let verifier = client_verifier(&authorities.cluster);
         let realm = authorities.cluster.fingerprint();
-        let front = api_server(&leaf, verifier.clone(), Some(realm));
+        let frontend = api_server(&leaf, verifier.clone(), Some(realm));
         Ok(Self {
-            front,
+            frontend,
             authorities: authorities.clone(),
             verifier,
             realm,
@@ -134,7 +134,7 @@ impl ApiServerTls {
 
 /// Why there is no stranger.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StrangerError {
+pub(crate) enum ForeignServerError {
     #[error("failed to make the authority of another cluster")]
     Authority(#[source] AuthorityError),
     #[error("failed to issue a certificate of another cluster")]
@@ -143,11 +143,17 @@ pub(crate) enum StrangerError {
 
 /// The TLS configuration of an API server of another cluster: its authority is not this cluster's, and it knows no
 /// client.
-pub(crate) fn stranger(spec: &ClusterSpec, now: Timestamp) -> Result<Arc<ApiServerTls>, StrangerError> {
-    let request = certificates::stranger(spec, now);
+pub(crate) fn foreign_server(
+    spec: &ClusterSpec,
+    now: Timestamp,
+) -> Result<Arc<ApiServerTls>, ForeignServerError> {
+    let request = certificates::foreign_server(spec, now);
     let (begin, end) = (request.not_before, request.not_after);
     let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
-    let leaf = authority.map_err(StrangerError::Authority)?.issue(&request).map_err(StrangerError::Issue)?;
+    let leaf = authority
+        .map_err(ForeignServerError::Authority)?
+        .issue(&request)
+        .map_err(ForeignServerError::Issue)?;
     Ok(api_server(&leaf, Arc::new(NobodyVerifier), None))
 }
 

@@ -15,20 +15,20 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
+use crate::cluster_server::{BackendPod, ClusterServer, LIMITS};
 use crate::metrics::Counted;
 use crate::serve::{serve_http, unavailable};
-use crate::served::{Behind, LIMITS, Served};
 
 /// Bytes buffered between a tunnel and its server, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
 
 /// The tunnels of one cluster.
 pub(crate) struct Tunnel {
-    cluster: Arc<Served>,
+    cluster: Arc<ClusterServer>,
 }
 
 impl Tunnel {
-    pub(crate) fn of(cluster: &Arc<Served>) -> Arc<dyn PortForward> {
+    pub(crate) fn of(cluster: &Arc<ClusterServer>) -> Arc<dyn PortForward> {
         Arc::new(Self { cluster: cluster.clone() })
     }
 }
@@ -42,7 +42,7 @@ impl PortForward for Tunnel {
         let answer = accept(request, Arc::new(target));
         if let Some(session) = answer.session {
             let cluster = self.cluster.clone();
-            let epoch = cluster.front.epoch();
+            let epoch = cluster.frontend.epoch();
             let broken = cluster.broken();
             self.cluster.shared.tasks.spawn(timed("port-forward", async move {
                 let _open = Counted::new(&cluster.shared.metrics.tunnels);
@@ -63,13 +63,13 @@ impl PortForward for Tunnel {
 
 /// The ports of one pod.
 struct Pod {
-    cluster: Arc<Served>,
+    cluster: Arc<ClusterServer>,
     name: String,
 }
 
 impl Target for Pod {
     fn connect(&self, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, ConnectError>> {
-        let Some(behind) = self.cluster.behind(&self.name, port) else {
+        let Some(backend_pod) = self.cluster.backend_pod(&self.name, port) else {
             let error = ConnectError(format!(
                 "failed to connect to localhost:{port} inside of pod {}: connect: connection refused",
                 self.name
@@ -90,7 +90,7 @@ impl Target for Pod {
         self.cluster.shared.tasks.spawn(timed("connection in a port-forward", async move {
             tokio::select! {
                 () = over.cancelled() => {}
-                () = serve(behind, far, cluster) => {}
+                () = serve(backend_pod, far, cluster) => {}
             }
             drop(place);
         }));
@@ -98,10 +98,10 @@ impl Target for Pod {
     }
 }
 
-async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
-    let config = match &behind {
-        Behind::Etcd { tls, .. } => tls.clone(),
-        Behind::ApiServer(tls) => tls.config.clone(),
+async fn serve(backend_pod: BackendPod, far: DuplexStream, cluster: Arc<ClusterServer>) {
+    let config = match &backend_pod {
+        BackendPod::Etcd { tls, .. } => tls.clone(),
+        BackendPod::ApiServer(tls) => tls.config.clone(),
     };
     let stream = match handshake(far, TlsAcceptor::from(config), LIMITS.handshake, cluster.clients).await {
         Ok(stream) => stream,
@@ -110,8 +110,8 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
             return tracing::debug!(cluster = %cluster.id, error, "Ended a connection inside a tunnel");
         }
     };
-    match behind {
-        Behind::Etcd { member, .. } => {
+    match backend_pod {
+        BackendPod::Etcd { member, .. } => {
             let observer = Arc::new(cluster.shared.metrics.clone());
             let etcd = cluster.etcd.clone();
             let connection = Connection { cluster: etcd, member, observer, delay: cluster.clone() };
@@ -119,7 +119,7 @@ async fn serve(behind: Behind, far: DuplexStream, cluster: Arc<Served>) {
                 tracing::debug!(cluster = %cluster.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }
         }
-        Behind::ApiServer(tls) => {
+        BackendPod::ApiServer(tls) => {
             let user = tls.user(stream.get_ref().1.peer_certificates(), (cluster.shared.clock)());
             let over = cluster.over.clone();
             serve_http(stream, &cluster, Tunnel::of(&cluster), user, None, over.cancelled()).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use nephele_cloud::{
-    Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterSpec, Deletion, FormerCluster, LoadBalancer,
+    Backend, Changed, Cloud, CloudConfig, ClusterError, ClusterSpec, Deletion, LoadBalancer, PreviousCluster,
 };
 use nephele_engine::{EventKind, Line, Record, Replay};
 use nephele_model::{ClusterId, Endpoint, ErrorClass, MachineId, Role};
@@ -331,9 +331,10 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
         let endpoint = (port != 0).then(|| Endpoint { host: "127.0.0.1".into(), port });
         ClusterSpec { id, endpoint, ..cluster(name) }
     };
-    let former = |name: &str, port| FormerCluster { id: of("hostile", name, 0).id, port, catalog: None };
-    cloud.reserve_endpoints((0..9).map(|number| former(&format!("c{number}"), 30_360 + number % 4)));
-    cloud.reserve_endpoint(former("late", 30_362));
+    let previous =
+        |name: &str, port| PreviousCluster { id: of("hostile", name, 0).id, port, cloud_spec: None };
+    cloud.reserve_endpoints((0..9).map(|number| previous(&format!("c{number}"), 30_360 + number % 4)));
+    cloud.reserve_endpoint(previous("late", 30_362));
     let refused = |spec: ClusterSpec| cloud.ensure_cluster(spec).unwrap_err();
     let error = refused(of("hostile", "new", 0));
     assert_eq!(
@@ -374,8 +375,8 @@ async fn ports_of_clusters_that_are_not_back_yet_are_not_given_to_others() {
     assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(1)));
 
     let paused = cluster("paused").id;
-    let former = |id: &ClusterId, port| FormerCluster { id: id.clone(), port, catalog: None };
-    world.cloud.reserve_endpoints([former(&paused, 30_080), former(&cluster("late").id, 30_081)]);
+    let previous = |id: &ClusterId, port| PreviousCluster { id: id.clone(), port, cloud_spec: None };
+    world.cloud.reserve_endpoints([previous(&paused, 30_080), previous(&cluster("late").id, 30_081)]);
     assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
     let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };
     assert_eq!(world.cloud.ensure_cluster(late).unwrap().port, 30_081);

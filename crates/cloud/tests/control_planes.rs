@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_cloud::{Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, affliction_of};
+use nephele_cloud::{Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, active_effect_of};
 use nephele_model::{
-    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerTrouble, MachineId, Matches, Role, Stage, Symptom,
+    Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerEffect, MachineId, Matches, Role, Stage,
+    VisibleEffect,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -26,8 +27,8 @@ use crate::support::{
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: i64 = 86_400;
 
-fn expiring(after: Duration) -> Symptom {
-    Symptom::Certificate(EarlyExpiry::new(after))
+fn expiring(after: Duration) -> VisibleEffect {
+    VisibleEffect::Certificate(EarlyExpiry::new(after))
 }
 
 /// Waits until a connection ends. A request that arrives right before may be answered.
@@ -53,11 +54,11 @@ fn expiry(certificates: Option<&[CertificateDer<'_>]>) -> i64 {
 /// When the certificate at the load balancer expires, and that of a machine's API server through a port-forward, which
 /// is opened on `http`.
 async fn expiries(endpoint: &Endpoint, tls: &TlsConnector, http: Http, node: &str) -> (i64, i64) {
-    let front = connect(endpoint, tls).await.unwrap();
+    let frontend = connect(endpoint, tls).await.unwrap();
     let tunnel = forward(http, &format!("kube-apiserver-{node}"), 6443).await;
     let careless = trusting_anyone(&[]);
     let behind = careless.connect(ServerName::try_from("cp").unwrap(), tunnel.stream).await.unwrap();
-    (expiry(front.get_ref().1.peer_certificates()), expiry(behind.get_ref().1.peer_certificates()))
+    (expiry(frontend.get_ref().1.peer_certificates()), expiry(behind.get_ref().1.peer_certificates()))
 }
 
 /// TLS of an administrator, over HTTP/1.1, which port-forwards need.
@@ -147,8 +148,8 @@ async fn certificate_expires_as_its_fault_says_until_the_fault_is_deleted() {
     assert!(refused.contains("expired"), "{refused}");
     assert_eq!(open.get("/version").await.unwrap().0, 200, "open connections stay");
     let now = Timestamp::now().as_second();
-    let (front, behind) = expiries(&endpoint, &trusting_anyone(&[]), tunnels, "cp").await;
-    assert!(front == behind && front < now && front > now - 60, "{front} {behind} {now}");
+    let (frontend, behind) = expiries(&endpoint, &trusting_anyone(&[]), tunnels, "cp").await;
+    assert!(frontend == behind && frontend < now && frontend > now - 60, "{frontend} {behind} {now}");
 
     for fault in ["early", "expired"] {
         cloud.delete_fault(&id(fault)).unwrap();
@@ -186,7 +187,7 @@ async fn connections_to_a_load_balancer_without_its_backends_reach_no_api_server
     support::provide(cloud, machine(&cluster, "cp", Role::ControlPlane)).unwrap();
     let tls = admin_tls(&ECDSA);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
-    let none = Symptom::LoadBalancer(LoadBalancerTrouble::NoBackends);
+    let none = VisibleEffect::LoadBalancer(LoadBalancerEffect::NoBackends);
     put(cloud, "f", "diverted", &none);
     cloud.observe_cluster(&cluster).unwrap();
     ends(&mut http).await;
@@ -196,7 +197,7 @@ async fn connections_to_a_load_balancer_without_its_backends_reach_no_api_server
     let hit = Affected { cluster: cluster.clone(), machine: None, until: None };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
-    put(cloud, "f", "diverted", &Symptom::LoadBalancer(LoadBalancerTrouble::WrongBackends));
+    put(cloud, "f", "diverted", &VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends));
     cloud.observe_cluster(&cluster).unwrap();
     let refused = connect(&endpoint, &tls).await.unwrap_err().to_string();
     assert!(refused.contains("UnknownIssuer") || refused.contains("BadSignature"), "{refused}");
@@ -221,10 +222,10 @@ async fn open_connections_break_off_and_new_ones_work() {
     let tls = admin_tls(&ECDSA);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(http.get("/version").await.unwrap().0, 200);
-    let never = LoadBalancerTrouble::Reset { after: Duration::ZERO, per_million: 0 };
-    put(cloud, "never", "reset", &Symptom::LoadBalancer(never));
-    let soon = LoadBalancerTrouble::Reset { after: Duration::from_millis(500), per_million: 1_000_000 };
-    put(cloud, "soon", "reset", &Symptom::LoadBalancer(soon));
+    let never = LoadBalancerEffect::Reset { after: Duration::ZERO, per_million: 0 };
+    put(cloud, "never", "reset", &VisibleEffect::LoadBalancer(never));
+    let soon = LoadBalancerEffect::Reset { after: Duration::from_millis(500), per_million: 1_000_000 };
+    put(cloud, "soon", "reset", &VisibleEffect::LoadBalancer(soon));
     cloud.observe_cluster(&cluster).unwrap();
     ends(&mut http).await;
     let began = Instant::now();
@@ -259,11 +260,11 @@ async fn etcd_hides_a_member_and_answers_late_until_it_is_healed() {
         names.sort_unstable();
         names
     };
-    put(cloud, "hidden", "cp-2", &Symptom::EtcdMemberHidden);
+    put(cloud, "hidden", "cp-2", &VisibleEffect::EtcdMemberHidden);
     // What the manager remembers of the members is the truth.
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().etcd_members, ["cp-1", "cp-2", "cp-3"]);
     assert_eq!(names(&mut etcd).await, ["cp-1", "cp-3"]);
-    let slow = Symptom::EtcdSlow { base: Duration::from_millis(400), jitter_per_million: 0 };
+    let slow = VisibleEffect::EtcdSlow { base: Duration::from_millis(400), jitter_per_million: 0 };
     put(cloud, "slow", "lying", &slow);
     cloud.delete_fault(&id("hidden")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();
@@ -285,7 +286,7 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
     support::provide(cloud, machine(&cluster, "old", Role::ControlPlane)).unwrap();
     let fault = Fault {
         matches: Matches::default(),
-        effect: Effect::Afflict(affliction_of(&Symptom::WrongProviderId)),
+        effect: Effect::Affect(active_effect_of(&VisibleEffect::WrongProviderId)),
         budget: Budget { count: Some(1), ..Budget::default() },
     };
     cloud.put_fault(&id("f"), fault, None).unwrap();
@@ -338,8 +339,8 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
         leaked: vec![],
     };
     let budget = Budget { count: Some(1), ..Budget::default() };
-    for (name, symptom) in [("early", expiring(72 * HOUR)), ("id", Symptom::WrongProviderId)] {
-        let effect = Effect::Afflict(affliction_of(&symptom));
+    for (name, visible_effect) in [("early", expiring(72 * HOUR)), ("id", VisibleEffect::WrongProviderId)] {
+        let effect = Effect::Affect(active_effect_of(&visible_effect));
         let fault = Fault { matches: Matches::default(), effect, budget: budget.clone() };
         cloud.put_fault(&id(name), fault, Some(history.clone())).unwrap();
     }
@@ -352,7 +353,7 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let expected = began.as_second() + 3 * DAY;
     assert_eq!(expiries(&endpoint, &tls, http, "cp").await, (expected, expected));
     // A Fault that is sent again has begun when it began.
-    let effect = Effect::Afflict(affliction_of(&expiring(48 * HOUR)));
+    let effect = Effect::Affect(active_effect_of(&expiring(48 * HOUR)));
     let shorter = Fault { matches: Matches::default(), effect, budget };
     cloud.put_fault(&id("early"), shorter, None).unwrap();
     cloud.observe_cluster(&cluster).unwrap();

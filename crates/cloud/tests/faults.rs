@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Affected, Catalog, CatalogRecord, Changed, Cloud, ClusterSpec, Deletion, Effect, Fault, FaultHistory,
-    Findings, Latency, Leaked, Limits, MachineSpec, affliction_of,
+    Affected, CallerMistakes, Changed, Cloud, CloudRecord, CloudSpec, ClusterSpec, Deletion, Effect, Fault,
+    FaultHistory, Latency, Leaked, Limits, MachineSpec, active_effect_of,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId, MachineId,
-    Matches, OtherName, Role, Stage, Symptom, Verb,
+    ApiServerRequestEffect, ApiServerRequestEffectKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId,
+    MachineId, Matches, OtherName, Role, Stage, Verb, VisibleEffect,
 };
 use serde_json::Value;
 
@@ -21,9 +21,9 @@ pub(crate) fn id(name: &str) -> FaultId {
 }
 
 /// A fault of the machine or cluster of this name.
-pub(crate) fn put(cloud: &Cloud, name: &str, machine: &str, symptom: &Symptom) {
+pub(crate) fn put(cloud: &Cloud, name: &str, machine: &str, visible_effect: &VisibleEffect) {
     let matches = Matches { names: [machine.to_owned()].into(), ..Matches::default() };
-    let effect = Effect::Afflict(affliction_of(symptom));
+    let effect = Effect::Affect(active_effect_of(visible_effect));
     cloud.put_fault(&id(name), Fault { matches, effect, budget: Budget::default() }, None).unwrap();
 }
 
@@ -54,8 +54,8 @@ fn ready(node: &Value) -> (String, Vec<String>) {
 async fn a_change_of_a_fault_wakes_nothing_in_other_namespaces() {
     let world = World::start(30_900..=30_909);
     let mut changes = world.cloud.changes();
-    put(&world.cloud, "f", "one", &Symptom::Frozen);
-    put(&world.cloud, "f", "two", &Symptom::Frozen);
+    put(&world.cloud, "f", "one", &VisibleEffect::Frozen);
+    put(&world.cloud, "f", "two", &VisibleEffect::Frozen);
     world.cloud.delete_fault(&id("f")).unwrap();
     let namespace = "default".to_owned();
     assert_eq!(changes.next().await, Some(Changed::Namespace(namespace.clone())));
@@ -78,7 +78,7 @@ async fn a_frozen_machine_is_silent_until_it_is_healed() {
     let (_, healthy) = http.get("/api/v1/nodes/one").await.unwrap();
     assert_eq!(ready(&healthy), ("True".to_owned(), vec![]));
 
-    put(cloud, "f", "one", &Symptom::Frozen);
+    put(cloud, "f", "one", &VisibleEffect::Frozen);
     let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
     assert_eq!(ready(&node), ("Unknown".to_owned(), unreachable));
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
@@ -107,7 +107,7 @@ async fn a_machine_that_vanished_leaves_no_node_and_stays_gone() {
     let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     assert_eq!(http.names("/api/v1/nodes").await, ["one", "worker"]);
 
-    put(cloud, "f", "worker", &Symptom::Vanished);
+    put(cloud, "f", "worker", &VisibleEffect::Vanished);
     assert!(cloud.observe_machine(&worker_id).unwrap().has_vanished());
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
     cloud.delete_fault(&id("f")).unwrap();
@@ -127,8 +127,9 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         support::provide(cloud, machine(&cluster, name, Role::ControlPlane)).unwrap();
     }
     let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
-    let symptom = Symptom::Rebooting { down_for: Duration::from_secs(1), name: OtherName::new("-2") };
-    put(cloud, "f", "one", &symptom);
+    let visible_effect =
+        VisibleEffect::Rebooting { down_for: Duration::from_secs(1), name: OtherName::new("-2") };
+    put(cloud, "f", "one", &visible_effect);
     let (_, node) = http.get("/api/v1/nodes/one").await.unwrap();
     assert_eq!(ready(&node).0, "Unknown");
     assert_eq!(cloud.observe_cluster(&cluster).unwrap().backends, 1);
@@ -159,8 +160,11 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
         leaked: vec![],
     };
     let matches = Matches { names: ["one".to_owned()].into(), ..Matches::default() };
-    let fault =
-        Fault { matches, effect: Effect::Afflict(affliction_of(&symptom)), budget: Budget::default() };
+    let fault = Fault {
+        matches,
+        effect: Effect::Affect(active_effect_of(&visible_effect)),
+        budget: Budget::default(),
+    };
     next.cloud.put_fault(&id("f"), fault, Some(history)).unwrap();
     for name in ["one", "two"] {
         let spec = machine(&cluster, name, Role::ControlPlane);
@@ -186,10 +190,10 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     let authorities = &ECDSA;
     let (cluster, endpoint) = world.cluster("leaky", authorities);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
+    cloud.put_cloud("default", "north", CloudSpec::default(), CloudRecord::default()).unwrap();
     for name in ["one", "two"] {
         let spec = machine(&cluster, name, Role::ControlPlane);
-        support::provide(cloud, MachineSpec { catalog: "north".into(), ..spec }).unwrap();
+        support::provide(cloud, MachineSpec { cloud_spec: "north".into(), ..spec }).unwrap();
     }
     let two = MachineId { cluster: cluster.clone(), name: "two".into() };
     let address =
@@ -203,32 +207,29 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
     assert_eq!(http.names("/api/v1/nodes").await, ["one"]);
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.backends, observed.etcd_members), (1, vec!["one".to_owned()]));
-    assert_eq!(
-        (cloud.observe_catalog("default", "north").machines, world.gauge("nephele_machines")),
-        (2, 1.0)
-    );
+    assert_eq!((cloud.observe_cloud("default", "north").machines, world.gauge("nephele_machines")), (2, 1.0));
     assert_eq!(world.gauge("nephele_leaked_instances"), 1.0);
     assert_eq!((world.gauge("nephele_faults"), world.gauge("nephele_fault_hits")), (1.0, 1.0));
-    let leaked = cloud.observe_catalog("default", "north").record.leaked;
+    let leaked = cloud.observe_cloud("default", "north").record.leaked;
     let [Leaked { id: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), addresses), (&two.resource(), "f", &vec![before.clone()]));
 
     // A new machine of its name gets another address, here and after a restart.
-    let again = || MachineSpec { catalog: "north".into(), ..machine(&cluster, "two", Role::Worker) };
+    let again = || MachineSpec { cloud_spec: "north".into(), ..machine(&cluster, "two", Role::Worker) };
     support::provide(cloud, again()).unwrap();
     assert_ne!(address(cloud), before);
     let next = World::start(30_960..=30_969);
     next.cluster("leaky", authorities);
-    let former = CatalogRecord { leaked: leaked.clone(), ..CatalogRecord::default() };
-    next.cloud.put_catalog("default", "north", Catalog::default(), former).unwrap();
+    let previous = CloudRecord { leaked: leaked.clone(), ..CloudRecord::default() };
+    next.cloud.put_cloud("default", "north", CloudSpec::default(), previous).unwrap();
     support::provide(&next.cloud, again()).unwrap();
     assert_ne!(address(&next.cloud), before);
-    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, leaked);
-    assert_eq!(next.cloud.observe_catalog("default", "north").machines, 2);
+    assert_eq!(next.cloud.observe_cloud("default", "north").record.leaked, leaked);
+    assert_eq!(next.cloud.observe_cloud("default", "north").machines, 2);
 
     next.cloud.delete_leaked("default", "north").unwrap();
-    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, []);
-    assert_eq!(next.cloud.observe_catalog("default", "north").machines, 1);
+    assert_eq!(next.cloud.observe_cloud("default", "north").record.leaked, []);
+    assert_eq!(next.cloud.observe_cloud("default", "north").machines, 1);
     world.stop().await;
     next.stop().await;
 }
@@ -238,8 +239,8 @@ async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_addre
 async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let world = World::start(31_040..=31_049);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
-    let of_cloud = |name: &str| ClusterSpec { catalog: "north".into(), ..support::cluster(name) };
+    cloud.put_cloud("default", "north", CloudSpec::default(), CloudRecord::default()).unwrap();
+    let of_cloud = |name: &str| ClusterSpec { cloud_spec: "north".into(), ..support::cluster(name) };
     let endpoint = cloud.ensure_cluster(of_cloud("gone")).unwrap();
     let matches = Matches { operations: [Verb::DeleteLoadBalancer].into(), ..Matches::default() };
     let leak = Fault { matches, effect: Effect::Leak, budget: Budget::default() };
@@ -247,7 +248,7 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let gone = of_cloud("gone").id;
     assert_eq!(cloud.delete_load_balancer(&gone).unwrap(), Deletion::Gone);
     cloud.delete_cluster(&gone);
-    let leaked = cloud.observe_catalog("default", "north").record.leaked;
+    let leaked = cloud.observe_cloud("default", "north").record.leaked;
     let [Leaked { id: named, fault, endpoint: kept, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), kept.as_ref()), (&gone.load_balancer(), "f", Some(&endpoint)));
     let shown =
@@ -256,9 +257,9 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
 
     let next = World::start(31_040..=31_049);
     let limits = Limits { load_balancers: Some(3), ..Limits::default() };
-    let catalog = Catalog { limits, ..Catalog::default() };
-    let former = CatalogRecord { leaked: leaked.clone(), ..CatalogRecord::default() };
-    next.cloud.put_catalog("default", "north", catalog, former).unwrap();
+    let cloud_spec = CloudSpec { limits, ..CloudSpec::default() };
+    let previous = CloudRecord { leaked: leaked.clone(), ..CloudRecord::default() };
+    next.cloud.put_cloud("default", "north", cloud_spec, previous).unwrap();
     for (cloud, name) in [(cloud, "new"), (&next.cloud, "newer")] {
         let given = cloud.ensure_cluster(of_cloud(name)).unwrap();
         assert_ne!(given.port, endpoint.port);
@@ -268,15 +269,12 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
             "failed to listen on port 31040: it belongs to the leaked load balancer of cluster default/gone";
         assert_eq!((refused.to_string().as_str(), refused.category()), (message, "PortInUse"));
     }
-    assert_eq!(next.cloud.observe_catalog("default", "north").record.leaked, leaked);
-    let used = |cloud: &Cloud| cloud.observe_catalog("default", "north").limits[0].taken;
+    assert_eq!(next.cloud.observe_cloud("default", "north").record.leaked, leaked);
+    let used = |cloud: &Cloud| cloud.observe_cloud("default", "north").limits[0].taken;
     assert_eq!(used(&next.cloud), 2);
 
     next.cloud.delete_leaked("default", "north").unwrap();
-    assert_eq!(
-        (next.cloud.observe_catalog("default", "north").record.leaked, used(&next.cloud)),
-        (vec![], 1)
-    );
+    assert_eq!((next.cloud.observe_cloud("default", "north").record.leaked, used(&next.cloud)), (vec![], 1));
     // Its listener is closed afterwards.
     world.stop().await;
     let published = ClusterSpec { endpoint: Some(endpoint.clone()), ..of_cloud("published") };
@@ -299,8 +297,8 @@ async fn a_machine_gets_as_far_as_kubeadm_does_until_the_fault_is_deleted() {
     let all = Stage::ALL.to_vec();
     for (phase, reached) in BootstrapPhase::ALL.into_iter().zip([1, 1, 2, 3]) {
         let name = phase.as_str();
-        put(cloud, "f", name, &Symptom::BootstrapFailed(phase));
-        put(cloud, "g", "first", &Symptom::BootstrapFailed(phase));
+        put(cloud, "f", name, &VisibleEffect::BootstrapFailed(phase));
+        put(cloud, "g", "first", &VisibleEffect::BootstrapFailed(phase));
         let spec = machine(&cluster, name, Role::ControlPlane);
         let id = spec.id.clone();
         support::provide(cloud, spec).unwrap();
@@ -325,9 +323,9 @@ async fn heartbeats_and_lease_of_a_machine_have_the_time_of_its_clock() {
     let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
     let two_hours = Duration::from_secs(7_200);
     assert_eq!(hours(&mut http, "one").await, (0, 0));
-    put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Behind(two_hours)));
+    put(cloud, "f", "one", &VisibleEffect::ClockSkew(ClockSkew::Behind(two_hours)));
     assert_eq!(hours(&mut http, "one").await, (2, 2));
-    put(cloud, "f", "one", &Symptom::ClockSkew(ClockSkew::Ahead(two_hours)));
+    put(cloud, "f", "one", &VisibleEffect::ClockSkew(ClockSkew::Ahead(two_hours)));
     assert_eq!(hours(&mut http, "one").await, (-2, -2));
     cloud.delete_fault(&id("f")).unwrap();
     assert_eq!(hours(&mut http, "one").await, (0, 0));
@@ -345,8 +343,8 @@ async fn reads_are_of_the_past_and_writes_of_the_present_until_the_fault_is_dele
     assert_eq!(before.names("/api/v1/nodes").await, ["one"]);
     let resources = vec!["nodes".to_owned()];
     let verbs = ["get", "list", "watch"].map(str::to_owned).to_vec();
-    let trouble = ApiServerTrouble { verbs, resources, kind: ApiServerTroubleKind::Stale };
-    put(cloud, "f", "stale", &Symptom::ApiServer(trouble));
+    let request_effect = ApiServerRequestEffect { verbs, resources, kind: ApiServerRequestEffectKind::Stale };
+    put(cloud, "f", "stale", &VisibleEffect::ApiServer(request_effect));
     support::provide(cloud, machine(&cluster, "two", Role::Worker)).unwrap();
     assert!(before.get("/api/v1/nodes").await.is_err(), "open connections ended");
     let mut during = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
@@ -366,8 +364,8 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_has
     let authorities = &ECDSA;
     let (cluster, endpoint) = world.cluster("twice", authorities);
     let cloud = &world.cloud;
-    cloud.put_catalog("default", "north", Catalog::default(), CatalogRecord::default()).unwrap();
-    let of_cloud = |name, role| MachineSpec { catalog: "north".into(), ..machine(&cluster, name, role) };
+    cloud.put_cloud("default", "north", CloudSpec::default(), CloudRecord::default()).unwrap();
+    let of_cloud = |name, role| MachineSpec { cloud_spec: "north".into(), ..machine(&cluster, name, role) };
     support::provide(cloud, of_cloud("one", Role::ControlPlane)).unwrap();
     let effect = Effect::Duplicate { retry_after: Duration::from_secs(5) };
     let fault = Fault { matches: Matches::default(), effect, budget: Budget::default() };
@@ -390,19 +388,19 @@ async fn a_machine_that_is_created_twice_has_one_node_and_the_other_instance_has
     assert_ne!(after, before, "it is the Node of the second one");
     let observed = cloud.observe_cluster(&cluster).unwrap();
     assert_eq!((observed.machines, observed.backends, observed.etcd_members.len()), (2, 2, 2));
-    let leaked = cloud.observe_catalog("default", "north").record.leaked;
+    let leaked = cloud.observe_cloud("default", "north").record.leaked;
     let [Leaked { id: named, fault, addresses, .. }] = &leaked[..] else { panic!("{leaked:?}") };
     assert_eq!((named, fault.as_str(), addresses.len()), (&two.id.resource(), "f", 0));
-    assert_eq!(cloud.observe_catalog("default", "north").machines, 3);
-    let found = Findings { double_creates: 1, missed_reads: 0 };
+    assert_eq!(cloud.observe_cloud("default", "north").machines, 3);
+    let found = CallerMistakes { double_creates: 1, missed_reads: 0 };
     assert_eq!(
-        cloud.observe_catalog("default", "north").record.findings,
+        cloud.observe_cloud("default", "north").record.caller_mistakes,
         [("machine".to_owned(), found)].into()
     );
     assert_eq!(world.counter("nephele_double_creates_total"), 1.0);
     support::provide(cloud, two).unwrap();
     assert_eq!(
-        cloud.observe_catalog("default", "north").record.leaked,
+        cloud.observe_cloud("default", "north").record.leaked,
         leaked,
         "who knows the machine asks no more"
     );
@@ -417,12 +415,12 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     let cloud = &world.cloud;
     support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
     let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
-    let trouble = |kind, resources: &[&str]| {
+    let request_effect = |kind, resources: &[&str]| {
         let resources = resources.iter().map(|&resource| resource.to_owned()).collect();
-        Symptom::ApiServer(ApiServerTrouble { verbs: vec![], resources, kind })
+        VisibleEffect::ApiServer(ApiServerRequestEffect { verbs: vec![], resources, kind })
     };
-    let error = ApiServerTroubleKind::Error { code: 429, per_million: 1_000_000 };
-    put(cloud, "f", "troubled", &trouble(error, &["nodes"]));
+    let error = ApiServerRequestEffectKind::Error { code: 429, per_million: 1_000_000 };
+    put(cloud, "f", "troubled", &request_effect(error, &["nodes"]));
     let (code, status) = http.get("/api/v1/nodes").await.unwrap();
     assert_eq!((code.as_u16(), &status["reason"]), (429, &Value::from("TooManyRequests")));
     assert_eq!(status["message"], "the API server has a simulated failure (Fault f)");
@@ -433,7 +431,7 @@ async fn requests_fail_and_connections_end_until_the_fault_is_deleted() {
     cloud.observe_cluster(&cluster).unwrap();
     assert_eq!(http.get("/api/v1/nodes").await.unwrap().0, 200);
 
-    put(cloud, "down", "troubled", &trouble(ApiServerTroubleKind::Down, &[]));
+    put(cloud, "down", "troubled", &request_effect(ApiServerRequestEffectKind::Down, &[]));
     cloud.observe_cluster(&cluster).unwrap();
     // The connection ends, and a new one gets no answer.
     assert!(http.get("/version").await.is_err());
@@ -500,11 +498,11 @@ async fn each_call_is_of_the_controller_that_makes_it() {
 async fn the_metrics_of_a_cloud_go_with_it() {
     let world = World::start(31_010..=31_019);
     let limits = Limits { instances: Some(3), ..Limits::default() };
-    let catalog = Catalog { limits, ..Catalog::default() };
-    world.cloud.put_catalog("default", "north", catalog, CatalogRecord::default()).unwrap();
+    let cloud_spec = CloudSpec { limits, ..CloudSpec::default() };
+    world.cloud.put_cloud("default", "north", cloud_spec, CloudRecord::default()).unwrap();
     let shown = || ["nephele_quota", "nephele_clock_rate"].map(|name| world.gauge(name));
     assert_eq!(shown(), [3.0, 1.0]);
-    world.cloud.delete_catalog("default", "north").unwrap();
+    world.cloud.delete_cloud("default", "north").unwrap();
     assert_eq!(shown(), [0.0, 0.0]);
     world.stop().await;
 }

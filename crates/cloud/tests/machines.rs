@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, CatalogRecord, Changed, Cloud, Deletion, FormerMachine, Hardware, Latency, MachineError,
-    MachineSpec, StageObservation,
+    Allocation, Changed, Cloud, CloudRecord, Deletion, Hardware, Latency, MachineError, MachineSpec,
+    PreviousMachine, StageObservation,
 };
 use nephele_model::{ErrorClass, MachineId, Market, Role, Stage};
 use serde_json::Value;
@@ -260,22 +260,22 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
 async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restart() {
     let minute = nephele_cloud::Latency::Fixed(Duration::from_secs(60));
     let latencies = nephele_cloud::Latencies { deletion: Some(minute), ..Default::default() };
-    let catalog = || nephele_cloud::Catalog { latencies: latencies.clone(), ..Default::default() };
+    let cloud_spec = || nephele_cloud::CloudSpec { latencies: latencies.clone(), ..Default::default() };
     let mut began = None;
-    let mut former: Option<MachineSpec> = None;
+    let mut previous: Option<MachineSpec> = None;
     for run in 0..2 {
         let cloud = on_tokio_time(30_280..=30_289, Duration::ZERO);
         let spec = cluster("slow");
         let cluster_id = spec.id.clone();
-        let mut spec_of_machine = former.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
-        spec_of_machine.catalog = "north".into();
+        let mut spec_of_machine = previous.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
+        spec_of_machine.cloud_spec = "north".into();
         let id = spec_of_machine.id.clone();
-        cloud.put_catalog(&cluster_id.namespace, "north", catalog(), CatalogRecord::default()).unwrap();
-        cloud.reserve_machines(began.is_some().then(|| FormerMachine {
+        cloud.put_cloud(&cluster_id.namespace, "north", cloud_spec(), CloudRecord::default()).unwrap();
+        cloud.reserve_machines(began.is_some().then(|| PreviousMachine {
             id: id.clone(),
             has_begun: true,
             zone: None,
-            catalog: "north".into(),
+            cloud_spec: "north".into(),
             instance_type: None,
             market: Market::OnDemand,
             hardware: Hardware::default(),
@@ -313,7 +313,7 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
             cloud.restore_deleting(spec_of_machine.clone(), Some(began)).unwrap();
             assert_eq!(cloud.observe_machine(&id), None);
         }
-        former = Some(spec_of_machine);
+        previous = Some(spec_of_machine);
         cloud.shutdown().await;
     }
 }
@@ -357,18 +357,18 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
     let world = World::start_within(30_340..=30_349, 2);
     let (id, _) = world.cluster("demo", &ECDSA);
     let worker = |name: &str| machine(&id, name, Role::Worker);
-    let former = |name: &str, has_begun| FormerMachine {
+    let previous = |name: &str, has_begun| PreviousMachine {
         id: worker(name).id,
         has_begun,
         zone: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         instance_type: None,
         market: Market::OnDemand,
         hardware: Hardware::default(),
         allocation: Allocation::default(),
     };
     // The creation of c had not begun, so c has to wait like new machines.
-    world.cloud.reserve_machines([former("a", true), former("b", true), former("c", false)]);
+    world.cloud.reserve_machines([previous("a", true), previous("b", true), previous("c", false)]);
     let create = |name: &str| support::provide(&world.cloud, worker(name)).map_err(|error| error.to_string());
     let refused = Err("the cloud refused CreateInstance".to_owned());
     assert_eq!([create("new"), create("c")], [refused.clone(), refused.clone()]);

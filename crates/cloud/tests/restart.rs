@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use nephele_cloud::{
     Changed, Cloud, CloudConfig, ClusterError, ClusterSpec, InProcess, MachineSpec, Network,
 };
-use nephele_model::{ClockSkew, ClusterId, MachineId, Role, Symptom};
+use nephele_model::{ClockSkew, ClusterId, MachineId, Role, VisibleEffect};
 use nephele_state::MemoryDisk;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -264,8 +264,8 @@ async fn clocks_are_right_after_a_restart_without_the_fault_that_skewed_them() {
     let machines = machines(&spec.id);
     let mut http = enter(&world, spec.clone(), &machines).await;
     let three_hours = Duration::from_secs(3 * 3600);
-    put(&world.cloud, "ahead", "cp", &Symptom::ClockSkew(ClockSkew::Ahead(three_hours)));
-    put(&world.cloud, "behind", "worker", &Symptom::ClockSkew(ClockSkew::Behind(three_hours)));
+    put(&world.cloud, "ahead", "cp", &VisibleEffect::ClockSkew(ClockSkew::Ahead(three_hours)));
+    put(&world.cloud, "behind", "worker", &VisibleEffect::ClockSkew(ClockSkew::Behind(three_hours)));
     assert_eq!(hours(&mut http, "cp").await, (-3, -3));
     assert_eq!(hours(&mut http, "worker").await, (3, 3));
     drop(http);

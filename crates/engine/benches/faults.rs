@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use divan::Bencher;
-use nephele_engine::{Affliction, Config, Effect, Engine, Fault, Operation, Request, ResourceSpec, Seed};
+use nephele_engine::{ActiveEffect, Config, Effect, Engine, Fault, Operation, Request, ResourceSpec, Seed};
 use nephele_model::{
     Budget, FailureReason, FaultRecord, Matches, Requirement, ResourceId, ResourceKind, Selector, SimTime,
-    Symptom, Verb,
+    Verb, VisibleEffect,
 };
 
 const INSTANCES: usize = 10_000;
@@ -51,17 +51,17 @@ fn name(number: usize) -> String {
     format!("cluster-{}-md-0-x7k2p-{number}", number % CLUSTERS)
 }
 
-fn group(number: usize) -> String {
+fn cluster(number: usize) -> String {
     format!("cluster-{}", number % CLUSTERS)
 }
 
 fn id(number: usize, kind: ResourceKind, name: String) -> ResourceId {
-    ResourceId { account: "default".into(), group: group(number), kind, name }
+    ResourceId { namespace: "default".into(), cluster: cluster(number), kind, name }
 }
 
 fn instance(number: usize) -> ResourceSpec {
     let labels = [
-        ("cluster.x-k8s.io/cluster-name", group(number)),
+        ("cluster.x-k8s.io/cluster-name", cluster(number)),
         ("cluster.x-k8s.io/deployment-name", format!("md-{}", number % FAULTS)),
         ("machine-template-hash", "1234567890".into()),
     ];
@@ -74,8 +74,8 @@ fn instance(number: usize) -> ResourceSpec {
 }
 
 fn load_balancer(number: usize) -> ResourceSpec {
-    let labels = BTreeMap::from([("team".to_owned(), group(number))]);
-    ResourceSpec { labels, ..ResourceSpec::new(id(number, ResourceKind::LoadBalancer, group(number))) }
+    let labels = BTreeMap::from([("team".to_owned(), cluster(number))]);
+    ResourceSpec { labels, ..ResourceSpec::new(id(number, ResourceKind::LoadBalancer, cluster(number))) }
 }
 
 fn matches(by: By, number: usize) -> Option<Matches> {
@@ -89,7 +89,7 @@ fn matches(by: By, number: usize) -> Option<Matches> {
             let instance = label("cluster.x-k8s.io/deployment-name", format!("md-{number}"));
             Matches { instance, ..all }
         }
-        By::ClusterLabel => Matches { group: label("team", group(number)), ..all },
+        By::ClusterLabel => Matches { cluster: label("team", cluster(number)), ..all },
         By::Zone => Matches { zones: one(format!("zone-{}", number % ZONES)), ..all },
         By::OtherOperation => Matches { operations: [Verb::UpdateInstance].into(), ..all },
     })
@@ -100,7 +100,7 @@ fn put(number: usize, fault: Fault) -> Request {
         id: ResourceId::fault("default", format!("fault-{number:04}")),
         fault: Box::new(fault),
         record: FaultRecord { began: NOW, ..FaultRecord::default() },
-        afflicted: vec![],
+        affected_ids: vec![],
         notices: vec![],
         is_cut: false,
         skipped: Vec::new(),
@@ -136,7 +136,7 @@ fn fails() -> Effect {
 }
 
 fn not_ready() -> Effect {
-    Effect::Afflict(Affliction::new(ResourceKind::Instance, Symptom::NotReady))
+    Effect::Affect(ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady))
 }
 
 /// Reads one instance after the other. The first fault that matches hits.

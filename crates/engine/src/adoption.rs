@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Hardware;
+use crate::cloud_spec::Hardware;
 use crate::resource::UpdateSpec;
 use crate::usage::Footprint;
 
 /// What an earlier process knew about a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Former {
+pub struct Previous {
     /// When it was created, at the latest now. Stages without predecessors are entered then.
     pub created: SimTime,
     /// When each stage was reached; a precision of seconds is enough. Stages that the resource does not have are ignored.

@@ -13,7 +13,8 @@ pub struct ApiLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallRate>,
     /// How long after its creation a resource does not show in reads, in the engine's time.
-    pub read_lag: Duration,
+    #[serde(rename = "read_lag")]
+    pub read_after_write_lag: Duration,
 }
 
 impl ApiLimits {

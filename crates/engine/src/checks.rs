@@ -3,16 +3,16 @@
 use crate::clouds::Clouds;
 use crate::operation::{Operation, Request};
 use crate::outcome::Outcome;
-use crate::room::Lines;
 use crate::spec::ResourceSpec;
 use crate::usage::{Footprint, Usage};
-use nephele_model::{CloudError, ResourceId, ResourceKind, Room};
+use crate::wait_queue::WaitQueues;
+use nephele_model::{Capacity, CloudError, ResourceId, ResourceKind};
 
 /// The input of the checks.
 pub(crate) struct Checked<'a> {
     pub(crate) clouds: &'a Clouds,
     pub(crate) usage: &'a Usage,
-    pub(crate) waiting: &'a Lines,
+    pub(crate) waiting: &'a WaitQueues,
     pub(crate) operation: &'a Operation,
     /// Whether the target of the operation exists.
     pub(crate) is_there: bool,
@@ -38,7 +38,7 @@ impl Checked<'_> {
             Request::Create(spec) | Request::Adopt { spec, .. } => (!self.is_there).then_some(spec),
             Request::Reserve { .. }
             | Request::Describe(_)
-            | Request::PutCatalog { .. }
+            | Request::PutCloud { .. }
             | Request::PutFault { .. }
             | Request::DescribeModel { .. }
             | Request::Retry(..)
@@ -56,17 +56,17 @@ impl Checked<'_> {
     }
 }
 
-/// Checks the kind of the target: a catalog is added by `PutCatalog` only, a fault by `PutFault` only, and only load
+/// Checks the kind of the target: a catalog is added by `PutCloud` only, a fault by `PutFault` only, and only load
 /// balancers have backends.
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
     let id = checked.operation.request.target();
     let fits = match &checked.operation.request {
-        Request::PutCatalog { .. } | Request::DeleteLeaked(_) => id.kind == ResourceKind::Catalog,
+        Request::PutCloud { .. } | Request::DeleteLeaked(_) => id.kind == ResourceKind::Cloud,
         Request::PutFault { .. } => id.kind == ResourceKind::Fault,
         Request::RegisterBackend { .. } | Request::DeregisterBackend { .. } => {
             id.kind == ResourceKind::LoadBalancer
         }
-        _ => checked.comes().is_none() || !matches!(id.kind, ResourceKind::Catalog | ResourceKind::Fault),
+        _ => checked.comes().is_none() || !matches!(id.kind, ResourceKind::Cloud | ResourceKind::Fault),
     };
     if fits { Ok(()) } else { Err(refused(CloudError::Conflict(id.clone()))) }
 }
@@ -79,11 +79,11 @@ fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
 }
 
 fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
-    if let Request::DescribeModel { catalog, model } = &checked.operation.request {
-        return checked.clouds.hardware(catalog, model).map(drop).map_err(refused);
+    if let Request::DescribeModel { cloud_spec, model } = &checked.operation.request {
+        return checked.clouds.hardware(cloud_spec, model).map(drop).map_err(refused);
     }
     let Some(spec) = checked.is_new() else { return Ok(()) };
-    checked.clouds.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
+    checked.clouds.hardware(&spec.cloud_id(), &spec.model()).map_err(refused)?;
     let zones = &checked.clouds.config.zones;
     match &spec.zone {
         Some(name) if !zones.is_empty() && !zones.contains_key(name) => {
@@ -96,26 +96,29 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
 /// Whether a new resource fits into each room that it would take up.
 fn has_room(checked: &Checked<'_>) -> Result<(), Outcome> {
     let Some(spec) = checked.is_new() else { return Ok(()) };
-    let hardware = checked.clouds.hardware(&spec.catalog_id(), &spec.model()).map_err(refused)?;
+    let hardware = checked.clouds.hardware(&spec.cloud_id(), &spec.model()).map_err(refused)?;
     Footprint::new(spec, &hardware)
-        .rooms(&spec.id)
-        .try_for_each(|(room, amount)| fits(checked, &spec.id, room, amount))
+        .capacities(&spec.id)
+        .try_for_each(|(capacity, amount)| fits(checked, &spec.id, capacity, amount))
 }
 
 /// Whether this amount fits into a room.
-fn fits(checked: &Checked<'_>, id: &ResourceId, room: Room, amount: u32) -> Result<(), Outcome> {
-    let Some(limit) = checked.clouds.limit(&room) else { return Ok(()) };
-    let kept = if room.keeps_order() { checked.waiting.kept_from(id, &room, limit) } else { 0 };
-    let wanted = checked.usage.taken(&room).saturating_add(amount.into());
+fn fits(checked: &Checked<'_>, id: &ResourceId, capacity: Capacity, amount: u32) -> Result<(), Outcome> {
+    let Some(limit) = checked.clouds.limit(&capacity) else { return Ok(()) };
+    let kept = if capacity.keeps_order() { checked.waiting.kept_from(id, &capacity, limit) } else { 0 };
+    let wanted = checked.usage.taken(&capacity).saturating_add(amount.into());
     if wanted.saturating_add(kept) <= u64::from(limit) {
         return Ok(());
     }
-    Err(refused(match room {
-        Room::Zone(zone) => CloudError::InsufficientCapacity(zone),
-        Room::Quota { kind, .. } => CloudError::QuotaExceeded { of: kind, limit },
-        Room::CatalogQuota { .. } | Room::Stock { .. } => {
-            CloudError::NoRoom { room: Box::new(room), limit, amount, is_kept: wanted <= u64::from(limit) }
-        }
+    Err(refused(match capacity {
+        Capacity::Zone(zone) => CloudError::InsufficientCapacity(zone),
+        Capacity::Quota { kind, .. } => CloudError::QuotaExceeded { of: kind, limit },
+        Capacity::CloudQuota { .. } | Capacity::Stock { .. } => CloudError::NoCapacity {
+            capacity: Box::new(capacity),
+            limit,
+            amount,
+            is_kept: wanted <= u64::from(limit),
+        },
     }))
 }
 

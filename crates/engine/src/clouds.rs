@@ -6,31 +6,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nephele_model::{CallRate, CloudError, ResourceId, ResourceKind, Room, SimTime};
+use nephele_model::{CallRate, Capacity, CloudError, ResourceId, ResourceKind, SimTime};
 
 use crate::api_limits::Calls;
-use crate::catalog::{Catalog, Hardware, Model};
+use crate::billing::{Billing, Product, price};
+use crate::caller_mistakes::{CallerMistakes, MistakesByCaller};
 use crate::clock::{Clock, CloudTime};
+use crate::cloud_spec::{CloudSpec, Hardware, Model};
 use crate::config::Config;
-use crate::findings::{CallerFindings, Findings};
-use crate::meter::{Meter, Product, price};
+use crate::environment::Environment;
 use crate::seed::Seed;
-use crate::setting::Setting;
 use crate::spec::ResourceSpec;
 
 /// One cloud of an account.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CloudState {
     /// What it offers. None if it was not put: it is the built-in one, or it is gone and still has instances.
-    pub(crate) catalog: Option<Catalog>,
+    pub(crate) cloud_spec: Option<CloudSpec>,
     /// Its clock. None if it was never changed.
     pub(crate) clock: Option<Clock>,
     /// The calls so far, if it has a rate and was called.
     pub(crate) calls: Option<Calls>,
     /// What its instances cost.
-    pub(crate) meter: Meter,
+    pub(crate) billing: Billing,
     /// What was found about its callers. Empty if it was not put.
-    pub(crate) findings: CallerFindings,
+    pub(crate) caller_mistakes: MistakesByCaller,
 }
 
 impl CloudState {
@@ -40,17 +40,22 @@ impl CloudState {
     }
 
     /// Notes what a caller did.
-    pub(crate) fn note(&mut self, caller: &str, found: impl FnOnce(&mut Findings)) {
-        let is_known = self.findings.contains_key(caller);
-        if self.catalog.is_some() && (is_known || self.findings.len() < Findings::CALLERS_MAX) {
-            found(self.findings.entry(caller.to_owned()).or_default());
+    pub(crate) fn note(&mut self, caller: &str, found: impl FnOnce(&mut CallerMistakes)) {
+        let is_known = self.caller_mistakes.contains_key(caller);
+        if self.cloud_spec.is_some() && (is_known || self.caller_mistakes.len() < CallerMistakes::CALLERS_MAX)
+        {
+            found(self.caller_mistakes.entry(caller.to_owned()).or_default());
         }
     }
 
     /// Whether it is as if it had never been.
     fn is_nothing(&self) -> bool {
-        let Self { catalog, clock, calls, meter, findings } = self;
-        catalog.is_none() && clock.is_none() && calls.is_none() && meter.is_empty() && findings.is_empty()
+        let Self { cloud_spec, clock, calls, billing, caller_mistakes } = self;
+        cloud_spec.is_none()
+            && clock.is_none()
+            && calls.is_none()
+            && billing.is_empty()
+            && caller_mistakes.is_empty()
     }
 }
 
@@ -80,8 +85,8 @@ impl Clouds {
     }
 
     /// The catalog that was put under this name.
-    pub(crate) fn put(&self, id: &ResourceId) -> Option<&Catalog> {
-        self.get(id)?.catalog.as_ref()
+    pub(crate) fn put(&self, id: &ResourceId) -> Option<&CloudSpec> {
+        self.get(id)?.cloud_spec.as_ref()
     }
 
     pub(crate) fn get(&self, id: &ResourceId) -> Option<&CloudState> {
@@ -107,31 +112,31 @@ impl Clouds {
     }
 
     /// Changes the meter of a cloud. `change` gets the catalog that says the prices there.
-    pub(crate) fn change_meter(
+    pub(crate) fn change_billing(
         &mut self,
         id: &ResourceId,
-        change: impl FnOnce(&mut Meter, Option<&Catalog>),
+        change: impl FnOnce(&mut Billing, Option<&CloudSpec>),
     ) {
-        self.change_priced(id, |CloudState { catalog, meter, .. }, built_in| {
-            change(meter, catalog.as_ref().or(built_in));
+        self.change_priced(id, |CloudState { cloud_spec, billing, .. }, built_in| {
+            change(billing, cloud_spec.as_ref().or(built_in));
         });
     }
 
     fn change_priced<R>(
         &mut self,
         id: &ResourceId,
-        change: impl FnOnce(&mut CloudState, Option<&Catalog>) -> R,
+        change: impl FnOnce(&mut CloudState, Option<&CloudSpec>) -> R,
     ) -> R {
         let Self { config, by_id, put, .. } = self;
         if !by_id.contains_key(id) {
             by_id.insert(id.clone(), CloudState::default());
         }
         let cloud = by_id.get_mut(id).expect("it was added");
-        let was_put = cloud.catalog.is_some();
-        let changed = change(cloud, is_built_in(id).then_some(&config.catalog));
-        *put = *put + usize::from(cloud.catalog.is_some()) - usize::from(was_put);
-        if cloud.meter.is_empty() {
-            cloud.meter = Meter::default();
+        let was_put = cloud.cloud_spec.is_some();
+        let changed = change(cloud, is_built_in(id).then_some(&config.cloud_spec));
+        *put = *put + usize::from(cloud.cloud_spec.is_some()) - usize::from(was_put);
+        if cloud.billing.is_empty() {
+            cloud.billing = Billing::default();
         }
         if cloud.is_nothing() {
             by_id.remove(id);
@@ -145,46 +150,46 @@ impl Clouds {
     }
 
     /// The catalog of this name: one that was put, or the built-in one.
-    pub(crate) fn catalog(&self, id: &ResourceId) -> Option<&Catalog> {
-        self.put(id).or_else(|| is_built_in(id).then_some(&self.config.catalog))
+    pub(crate) fn cloud_spec(&self, id: &ResourceId) -> Option<&CloudSpec> {
+        self.put(id).or_else(|| is_built_in(id).then_some(&self.config.cloud_spec))
     }
 
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, id: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        self.catalog(id).ok_or_else(|| CloudError::UnknownCatalog(id.name.clone()))?.hardware(model)
+        self.cloud_spec(id).ok_or_else(|| CloudError::UnknownCloud(id.name.clone()))?.hardware(model)
     }
 
     /// The price of an instance in millionths for an hour.
     pub(crate) fn price(&self, id: &ResourceId, product: &Product) -> u64 {
-        price(self.catalog(id), product)
+        price(self.cloud_spec(id), product)
     }
 
     /// How much fits into a room. None means any amount.
-    pub(crate) fn limit(&self, room: &Room) -> Option<u32> {
-        match room {
-            Room::Zone(zone) => self.config.zones.get(zone)?.instances_max,
-            Room::Quota { kind, .. } => self.config.quotas.limit(*kind),
-            Room::CatalogQuota { catalog, of } => self.catalog(catalog)?.limits.quota(*of),
-            Room::Stock { catalog, instance_type, zone } => {
-                self.catalog(catalog)?.limits.stock(instance_type.as_ref(), zone.as_ref())
+    pub(crate) fn limit(&self, capacity: &Capacity) -> Option<u32> {
+        match capacity {
+            Capacity::Zone(zone) => self.config.zones.get(zone)?.instances_max,
+            Capacity::Quota { kind, .. } => self.config.quotas.limit(*kind),
+            Capacity::CloudQuota { cloud_spec, of } => self.cloud_spec(cloud_spec)?.limits.quota(*of),
+            Capacity::Stock { cloud_spec, instance_type, zone } => {
+                self.cloud_spec(cloud_spec)?.limits.stock(instance_type.as_ref(), zone.as_ref())
             }
         }
     }
 
     /// What everything that happens to a resource depends on besides the resource itself, as it is now.
-    pub(crate) fn setting_of(&self, spec: &ResourceSpec) -> Setting<'_> {
-        let id = spec.catalog_id();
-        let catalog = self.catalog(&id);
+    pub(crate) fn environment_of(&self, spec: &ResourceSpec) -> Environment<'_> {
+        let id = spec.cloud_id();
+        let cloud_spec = self.cloud_spec(&id);
         // Load balancers take no time.
         let is_clocked = spec.id.kind == ResourceKind::Instance;
-        Setting {
-            seed: catalog.and_then(|catalog| catalog.seed.as_ref()).unwrap_or(&self.seed),
-            latencies: catalog.map(|catalog| &catalog.latencies),
+        Environment {
+            seed: cloud_spec.and_then(|cloud_spec| cloud_spec.seed.as_ref()).unwrap_or(&self.seed),
+            latencies: cloud_spec.map(|cloud_spec| &cloud_spec.latencies),
             clock: self.clock(&id).copied().filter(|_| is_clocked),
         }
     }
 }
 
 fn is_built_in(id: &ResourceId) -> bool {
-    id.name.is_empty() || id.name == Catalog::DEFAULT
+    id.name.is_empty() || id.name == CloudSpec::DEFAULT
 }

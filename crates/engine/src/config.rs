@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nephele_model::ResourceKind;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Catalog;
+use crate::cloud_spec::CloudSpec;
 
 /// The configuration of a cloud, the same for every account. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// The built-in catalog. Instances that name no catalog or the default catalog use it, unless their account has put
     /// a catalog of that name.
-    pub catalog: Catalog,
+    #[serde(rename = "catalog")]
+    pub cloud_spec: CloudSpec,
 }
 
 /// A zone.
@@ -40,7 +41,7 @@ impl Quotas {
         match kind {
             ResourceKind::Instance => self.instances_max,
             ResourceKind::LoadBalancer => self.load_balancers_max,
-            ResourceKind::Catalog | ResourceKind::Fault => None,
+            ResourceKind::Cloud | ResourceKind::Fault => None,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The fingerprint of a cloud's state.
 
-use nephele_model::{DrawKey, Endpoint, SimTime};
+use nephele_model::{Endpoint, SeedKey, SimTime};
 
-use crate::affliction::Affliction;
-use crate::canonical::Canonical;
-use crate::catalog::Hardware;
+use crate::active_effect::ActiveEffect;
 use crate::clock::CloudTime;
+use crate::cloud_spec::Hardware;
+use crate::hasher::StableHasher;
 use crate::latency::Latency;
 use crate::leak::Leaked;
 use crate::resource::{Deletion, Due, Progress, Resource, StageState, Update, UpdateState};
@@ -15,7 +15,7 @@ use crate::usage::Footprint;
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
 /// more.
-pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
+pub(crate) fn write_resource(hash: &mut StableHasher, resource: &Resource) {
     let Resource {
         spec,
         hardware,
@@ -24,7 +24,7 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
         deleting,
         update,
         backends,
-        afflictions,
+        active_effects,
         notices,
         creator: _,
         unanswered,
@@ -44,11 +44,11 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
             hash.text(stage.as_str());
         });
     }
-    if !afflictions.is_empty() {
+    if !active_effects.is_empty() {
         hash.text("afflictions");
-        hash.list(afflictions, |hash, (fault, affliction)| {
+        hash.list(active_effects, |hash, (fault, active_effect)| {
             hash.text(fault);
-            write_affliction(hash, affliction);
+            write_active_effect(hash, active_effect);
         });
     }
     if !notices.is_empty() {
@@ -74,13 +74,13 @@ pub(crate) fn write_resource(hash: &mut Canonical, resource: &Resource) {
     });
 }
 
-pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
+pub(crate) fn write_leaked(hash: &mut StableHasher, leaked: &Leaked) {
     let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked;
-    let Footprint { zone, catalog, instance_type, processors, market } = footprint;
+    let Footprint { zone, cloud_spec, instance_type, processors, market } = footprint;
     hash.id(id);
     hash.time(*since);
     hash.text(fault);
-    hash.text(catalog);
+    hash.text(cloud_spec);
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
     hash.number(u64::from(*processors));
@@ -91,17 +91,17 @@ pub(crate) fn write_leaked(hash: &mut Canonical, leaked: &Leaked) {
     }
 }
 
-fn write_endpoint(hash: &mut Canonical, Endpoint { host, port }: &Endpoint) {
+fn write_endpoint(hash: &mut StableHasher, Endpoint { host, port }: &Endpoint) {
     hash.text("endpoint");
     hash.text(host);
     hash.number(u64::from(*port));
 }
 
-fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
-    let Affliction { of, among, before, after, symptom, holds, is_down, is_final, market, notice } =
-        affliction;
+fn write_active_effect(hash: &mut StableHasher, active_effect: &ActiveEffect) {
+    let ActiveEffect { of, among, before, after, visible_effect, holds, is_down, is_final, market, notice } =
+        active_effect;
     hash.text(of.as_str());
-    hash.text(&symptom.text());
+    hash.text(&visible_effect.text());
     hash.list(among, |hash, stage| hash.text(stage.as_str()));
     hash.list(holds, |hash, stage| hash.text(stage.as_str()));
     hash.number(u64::from(*is_down));
@@ -120,7 +120,7 @@ fn write_affliction(hash: &mut Canonical, affliction: &Affliction) {
     }
     if let Some(notice) = notice {
         hash.duration(notice.lasts);
-        write_affliction(hash, &notice.then);
+        write_active_effect(hash, &notice.then);
     }
 }
 
@@ -130,13 +130,13 @@ enum Passing<'a> {
     Update(&'a Update),
 }
 
-fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
+fn write_spec(hash: &mut StableHasher, spec: &ResourceSpec) {
     let ResourceSpec {
         id,
-        draw_key,
+        seed_key,
         zone,
         region,
-        catalog,
+        cloud_spec,
         instance_type,
         market,
         image,
@@ -152,13 +152,13 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
     hash.id(id);
     // A resource without a draw key keeps the digest of earlier releases. The two cannot be confused: what follows is a
     // list count of zero or one, which is never the length of one of these texts.
-    if let Some(DrawKey { set, ordinal }) = draw_key {
+    if let Some(SeedKey { owner_set, ordinal }) = seed_key {
         hash.text("draw key");
-        hash.text(set);
+        hash.text(owner_set);
         hash.number(u64::from(*ordinal));
     }
     for (what, value) in [
-        ("catalog", Some(catalog)),
+        ("catalog", Some(cloud_spec)),
         ("region", region.as_ref()),
         ("image", image.as_ref()),
         ("version", version.as_ref()),
@@ -177,7 +177,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
     }
     hash.list(zone, |hash, zone| hash.text(zone));
     hash.list(instance_type, |hash, instance_type| hash.text(instance_type));
-    hash.list(owner, Canonical::id);
+    hash.list(owner, StableHasher::id);
     hash.list(labels, |hash, (key, value)| {
         hash.text(key);
         hash.text(value);
@@ -187,7 +187,7 @@ fn write_spec(hash: &mut Canonical, spec: &ResourceSpec) {
 }
 
 /// Default hardware writes nothing, so that the digest stays as in earlier releases.
-fn write_hardware(hash: &mut Canonical, hardware: &Hardware) {
+fn write_hardware(hash: &mut StableHasher, hardware: &Hardware) {
     if *hardware == Hardware::default() {
         return;
     }
@@ -201,7 +201,7 @@ fn write_hardware(hash: &mut Canonical, hardware: &Hardware) {
     });
 }
 
-fn write_stage(hash: &mut Canonical, stage: &StageSpec) {
+fn write_stage(hash: &mut StableHasher, stage: &StageSpec) {
     let StageSpec { name, after, latency, failure } = stage;
     hash.text(name.as_str());
     hash.list(after, |hash, name| hash.text(name.as_str()));
@@ -209,7 +209,7 @@ fn write_stage(hash: &mut Canonical, stage: &StageSpec) {
     hash.number(failure.probability().to_bits());
 }
 
-fn write_update(hash: &mut Canonical, update: &Update) {
+fn write_update(hash: &mut StableHasher, update: &Update) {
     let Update { name, state } = update;
     hash.text("update");
     hash.text(name);
@@ -225,7 +225,7 @@ fn write_update(hash: &mut Canonical, update: &Update) {
     }
 }
 
-fn write_latency(hash: &mut Canonical, latency: Option<&Latency>) {
+fn write_latency(hash: &mut StableHasher, latency: Option<&Latency>) {
     let Some(latency) = latency else { return hash.text("of the catalog") };
     let (kind, durations, fraction) = latency.parts();
     hash.text(kind);
@@ -240,7 +240,7 @@ fn write_latency(hash: &mut Canonical, latency: Option<&Latency>) {
 }
 
 /// An end where the cloud has no time of its own keeps the digest of earlier releases.
-fn write_end(hash: &mut Canonical, due: Option<SimTime>, ends: Option<CloudTime>) {
+fn write_end(hash: &mut StableHasher, due: Option<SimTime>, ends: Option<CloudTime>) {
     match due {
         Some(due) => hash.time(due),
         None => hash.text("the clock stands still"),
@@ -251,7 +251,7 @@ fn write_end(hash: &mut Canonical, due: Option<SimTime>, ends: Option<CloudTime>
     }
 }
 
-fn write_progress(hash: &mut Canonical, progress: &Progress) {
+fn write_progress(hash: &mut StableHasher, progress: &Progress) {
     let Progress { state, attempt, time } = progress;
     match state {
         StageState::Blocked => hash.text("blocked"),

@@ -1,12 +1,12 @@
 //! The state machine.
 
 mod adopt;
-mod afflict;
+mod affect;
 mod backends;
+mod caller_mistakes;
 mod clocks;
 mod costs;
 mod duplicates;
-mod findings;
 mod leaks;
 mod reads;
 
@@ -14,31 +14,32 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nephele_model::{
-    CloudError, FaultRecord, GroupId, ResourceId, ResourceKind, Room, SimTime, StageName, Verb, count_step,
+    Capacity, CloudError, ClusterId, FaultRecord, ResourceId, ResourceKind, SimTime, StageName, Verb,
+    count_step,
 };
 
 use crate::adoption::Reservation;
-use crate::canonical::Canonical;
-use crate::catalog::{Catalog, Hardware, Model};
-use crate::census::Census;
+use crate::billing::Cost;
 use crate::checks::{Checked, check};
 use crate::clock::ClockRecord;
+use crate::cloud_spec::{CloudSpec, Hardware, Model};
 use crate::clouds::Clouds;
 use crate::config::Config;
 use crate::digest::{write_leaked, write_resource};
 use crate::event::{Event, EventKind, Took};
 use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
 use crate::faults::{Change, Faults, KnownBefore};
+use crate::hasher::StableHasher;
 use crate::journal::{Cursor, Journal, Record};
 use crate::leak::Leaks;
-use crate::meter::Cost;
 use crate::operation::{Operation, Request};
 use crate::outcome::Outcome;
 use crate::resource::{Deadline, Resource, StageState, UpdateSpec};
-use crate::room::Lines;
+use crate::resource_counts::ResourceCounts;
 use crate::seed::Seed;
 use crate::spec::ResourceSpec;
-use crate::usage::{Footprint, RoomUsage, Usage};
+use crate::usage::{CapacityUsage, Footprint, Usage};
+use crate::wait_queue::WaitQueues;
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
 /// [`Engine::poll_some`].
@@ -53,9 +54,9 @@ pub struct Engine {
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     pub(crate) usage: Usage,
-    pub(crate) waiting: Lines,
+    pub(crate) waiting: WaitQueues,
     pub(crate) faults: Faults,
-    census: Census,
+    resource_counts: ResourceCounts,
     pub(crate) journal: Journal,
 }
 
@@ -75,9 +76,9 @@ impl Engine {
             leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
-            waiting: Lines::default(),
+            waiting: WaitQueues::default(),
             faults: Faults::default(),
-            census: Census::default(),
+            resource_counts: ResourceCounts::default(),
             journal: Journal::starting_at(first),
         }
     }
@@ -146,7 +147,7 @@ impl Engine {
             Ok(()) => self.execute(operation, events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
         };
-        self.line_up(&operation.request, &outcome);
+        self.enqueue(&operation.request, &outcome);
         outcome
     }
 
@@ -154,10 +155,10 @@ impl Engine {
     fn carry_out_hidden(&mut self, operation: &Operation, lag: Lag, events: &mut Vec<Event>) -> Outcome {
         // Afterwards a deleted resource may be gone.
         let subject = subject(&self.resources, &operation.request);
-        let subject = subject.map(|(verb, spec)| (verb, spec.catalog.clone()));
+        let subject = subject.map(|(verb, spec)| (verb, spec.cloud_spec.clone()));
         let outcome = self.carry_out(operation, events);
-        if let Some((verb, catalog)) = subject.filter(|_| outcome == Outcome::Accepted) {
-            self.hide(operation, verb, catalog, lag);
+        if let Some((verb, cloud_spec)) = subject.filter(|_| outcome == Outcome::Accepted) {
+            self.hide(operation, verb, cloud_spec, lag);
         }
         outcome
     }
@@ -175,11 +176,9 @@ impl Engine {
         // The only requests that let something leak are its deletion, and a creation that is carried out twice.
         let has_room_to_leak = match &operation.request {
             Request::Delete(id) if !self.faults.is_empty() => {
-                self.get(id).is_some_and(|found| self.can_leak(&found.spec.catalog_id(), id.kind))
+                self.get(id).is_some_and(|found| self.can_leak(&found.spec.cloud_id(), id.kind))
             }
-            Request::Create(spec) if !self.faults.is_empty() => {
-                self.can_leak(&spec.catalog_id(), spec.id.kind)
-            }
+            Request::Create(spec) if !self.faults.is_empty() => self.can_leak(&spec.cloud_id(), spec.id.kind),
             _ => false,
         };
         let Self { resources, faults, clouds, .. } = self;
@@ -190,8 +189,8 @@ impl Engine {
             Request::Describe(id) => resources.get(id).and_then(Resource::as_adopted),
             _ => None,
         };
-        let id = spec.catalog_id();
-        let rate = clouds.catalog(&id).and_then(|catalog| catalog.api.calls);
+        let id = spec.cloud_id();
+        let rate = clouds.cloud_spec(&id).and_then(|cloud_spec| cloud_spec.api.calls);
         let rate = rate.filter(|_| as_adopted.is_none());
         if let Some(rate) = rate {
             let taken = clouds.take_call(&id, rate, operation.at);
@@ -202,28 +201,28 @@ impl Engine {
         }
         let leaking = [Verb::CreateInstance, Verb::DeleteInstance, Verb::DeleteLoadBalancer];
         let can_leak = leaking.contains(&verb) && has_room_to_leak;
-        let ResourceId { account, group, kind, .. } = &spec.id;
-        let group = match kind {
+        let ResourceId { namespace, cluster, kind, .. } = &spec.id;
+        let cluster = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
-            _ => load_balancer_of(resources, account, group).map(|found| &found.spec.labels),
+            _ => load_balancer_of(resources, namespace, cluster).map(|found| &found.spec.labels),
         };
-        let subject = Subject { spec, group };
-        let setting = clouds.setting_of(spec);
+        let subject = Subject { spec, cluster };
+        let environment = clouds.environment_of(spec);
         let (caller, at) = (operation.caller.as_str(), operation.at);
         let call = Call { verb, caller, subject, can_leak, at, as_adopted, key: OnceCell::new() };
-        Ok((rate.is_some(), faults.strike(&call, setting.seed)))
+        Ok((rate.is_some(), faults.strike(&call, environment.seed)))
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
     /// line, but a creation that a fault keeps from being carried out stays where it is.
-    fn line_up(&mut self, request: &Request, outcome: &Outcome) {
+    fn enqueue(&mut self, request: &Request, outcome: &Outcome) {
         let Request::Create(ResourceSpec { id, .. }) = request else { return };
         let missing = match outcome {
             Outcome::Refused(error) => error.missing_room(id),
             Outcome::Accepted | Outcome::AlreadyDone | Outcome::Delayed { .. } => None,
         };
         match missing {
-            Some((room, amount)) => self.waiting.join(id, room, amount),
+            Some((capacity, amount)) => self.waiting.join(id, capacity, amount),
             None => drop(self.waiting.leave(id)),
         }
     }
@@ -231,8 +230,10 @@ impl Engine {
     /// Tells waiting resources that room is free.
     fn tell_waiting(&mut self, at: SimTime) {
         let Self { clouds, usage, waiting, .. } = self;
-        for (room, waiting) in waiting.tell(at, |room| Some((clouds.limit(room)?, usage.taken(room)))) {
-            self.journal.push(Record::RoomFreed { at, room, waiting });
+        for (capacity, waiting) in
+            waiting.tell(at, |capacity| Some((clouds.limit(capacity)?, usage.taken(capacity))))
+        {
+            self.journal.push(Record::CapacityFreed { at, capacity, waiting });
         }
     }
 
@@ -250,39 +251,49 @@ impl Engine {
                     self.note_creation(now, &spec.id);
                 }
                 if outcome == Outcome::Accepted {
-                    events.extend(self.afflict(now, &spec.id, false));
+                    events.extend(self.affect(now, &spec.id, false));
                 }
                 Ok(outcome)
             }
-            Request::Adopt { spec, former } => self.adopt(now, caller, spec, former, events),
+            Request::Adopt { spec, previous } => self.adopt(now, caller, spec, previous, events),
             Request::RegisterBackend { load_balancer, instance, in_service_from } => {
                 self.register(now, load_balancer, instance, in_service_from, events)
             }
             Request::DeregisterBackend { load_balancer, instance } => {
                 Ok(self.deregister(now, load_balancer, instance, events))
             }
-            Request::PutCatalog { id, catalog, clock, leaked, cost, findings } => {
+            Request::PutCloud { id, cloud_spec, clock, leaked, cost, caller_mistakes } => {
                 if !self.clouds.is_put(id) {
                     events.extend(self.adopt_leaked(now, leaked));
-                    self.adopt_findings(id, findings);
+                    self.adopt_caller_mistakes(id, caller_mistakes);
                 }
-                Ok(self.put_catalog(now, id, catalog, clock.as_ref(), cost.as_deref()))
+                Ok(self.put_cloud(now, id, cloud_spec, clock.as_ref(), cost.as_deref()))
             }
-            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused } => {
+            Request::PutFault {
+                id,
+                fault,
+                record,
+                affected_ids,
+                is_cut,
+                notices,
+                skipped,
+                leaked,
+                paused,
+            } => {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
                 let record = FaultRecord { began: record.began.min(now), ..*record };
-                let afflicted_some = self.faults.get(id).is_some_and(|state| state.affliction().is_some());
-                let known = KnownBefore { afflicted, is_cut: *is_cut, notices, skipped };
-                let healed = self.faults.put(now, id, fault, record, known);
-                if !self.faults.set_paused(id, *paused) && healed.is_none() {
+                let affected_some = self.faults.get(id).is_some_and(|state| state.active_effect().is_some());
+                let known = KnownBefore { affected_ids, is_cut: *is_cut, notices, skipped };
+                let cleared = self.faults.put(now, id, fault, record, known);
+                if !self.faults.set_paused(id, *paused) && cleared.is_none() {
                     return Ok(Outcome::AlreadyDone);
                 }
-                events.extend(self.heal(now, &id.name, &healed.unwrap_or_default()));
+                events.extend(self.clear(now, &id.name, &cleared.unwrap_or_default()));
                 // A fault that is new or changes decides about all resources of its account.
-                if afflicted_some || fault.effect.affliction().is_some() {
-                    events.extend(self.afflict_all(now, id));
+                if affected_some || fault.effect.active_effect().is_some() {
+                    events.extend(self.affect_all(now, id));
                 }
                 Ok(Outcome::Accepted)
             }
@@ -293,8 +304,8 @@ impl Engine {
             Request::Retry(id, stage) => self.retry(now, id, stage),
             Request::Update(id, update) => self.update(now, id, update),
             Request::Delete(id) => Ok(self.delete(now, id, events)),
-            Request::DeleteLeaked(catalog) => {
-                let leaked: Vec<_> = self.leaked(catalog).cloned().collect();
+            Request::DeleteLeaked(cloud_spec) => {
+                let leaked: Vec<_> = self.leaked(cloud_spec).cloned().collect();
                 events.extend(self.delete_leaked(now, &leaked));
                 Ok(if leaked.is_empty() { Outcome::AlreadyDone } else { Outcome::Accepted })
             }
@@ -317,16 +328,16 @@ impl Engine {
             match self.deadlines.first().filter(|((due, _), _)| *due == at).cloned() {
                 Some(deadline) => {
                     self.deadlines.remove(&deadline);
-                    let catalog = self.get(&deadline.1).map(|resource| resource.spec.catalog_id());
+                    let cloud_spec = self.get(&deadline.1).map(|resource| resource.spec.cloud_id());
                     for event in self.advance(deadline.0, &deadline.1) {
                         self.note(event);
                     }
-                    catalog.iter().for_each(|catalog| self.step(at, catalog));
+                    cloud_spec.iter().for_each(|cloud_spec| self.step(at, cloud_spec));
                 }
                 None if self.faults.next_change() == Some(at) => self.change_fault(at),
                 None => {
-                    if let Some(waiting) = self.waiting.end_turn() {
-                        self.journal.push(Record::TurnEnded { at, waiting });
+                    if let Some(waiting) = self.waiting.end_grant() {
+                        self.journal.push(Record::GrantEnded { at, waiting });
                     }
                 }
             }
@@ -337,10 +348,10 @@ impl Engine {
 
     /// Lets the next change of a fault happen: its end, or the begin or the end of a window.
     fn change_fault(&mut self, at: SimTime) {
-        let Some((fault, change, afflicted)) = self.faults.pop_change() else { return };
-        let mut events = self.heal(at, &fault.name, &afflicted);
+        let Some((fault, change, affected_ids)) = self.faults.pop_change() else { return };
+        let mut events = self.clear(at, &fault.name, &affected_ids);
         if change == Change::WindowBegins {
-            events.extend(self.afflict_all(at, &fault));
+            events.extend(self.affect_all(at, &fault));
         }
         self.journal.push(match change {
             Change::Ends => Record::FaultEnded { at, fault },
@@ -358,8 +369,8 @@ impl Engine {
     }
 
     /// The names of the catalogs that were put, in order.
-    pub fn catalog_ids(&self) -> impl Iterator<Item = &ResourceId> {
-        self.clouds.iter().filter(|(_, cloud)| cloud.catalog.is_some()).map(|(id, _)| id)
+    pub fn cloud_ids(&self) -> impl Iterator<Item = &ResourceId> {
+        self.clouds.iter().filter(|(_, cloud)| cloud.cloud_spec.is_some()).map(|(id, _)| id)
     }
 
     /// A resource by name.
@@ -372,26 +383,26 @@ impl Engine {
     ///
     /// # Errors
     /// When the catalog does not exist, or does not offer the model.
-    pub fn hardware(&self, catalog: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        self.clouds.hardware(catalog, model)
+    pub fn hardware(&self, cloud_spec: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
+        self.clouds.hardware(cloud_spec, model)
     }
 
     /// The limits of a catalog, and how much of them is used, in a fixed order. Empty if the catalog does not exist.
     #[must_use]
-    pub fn usage(&self, catalog: &ResourceId) -> Vec<RoomUsage> {
-        let limits = self.clouds.catalog(catalog).map(|catalog| &catalog.limits);
-        let rooms = limits.into_iter().flat_map(|limits| limits.rooms(catalog));
-        let usage = rooms.map(|(room, limit)| {
-            let (taken, waiting) = (self.usage.taken(&room), self.waiting.len(&room));
-            RoomUsage { room, limit, taken, waiting }
+    pub fn usage(&self, cloud_spec: &ResourceId) -> Vec<CapacityUsage> {
+        let limits = self.clouds.cloud_spec(cloud_spec).map(|cloud_spec| &cloud_spec.limits);
+        let capacities = limits.into_iter().flat_map(|limits| limits.capacities(cloud_spec));
+        let usage = capacities.map(|(capacity, limit)| {
+            let (taken, waiting) = (self.usage.taken(&capacity), self.waiting.len(&capacity));
+            CapacityUsage { capacity, limit, taken, waiting }
         });
         usage.collect()
     }
 
     /// How much of a room is taken, whether or not it has a limit.
     #[must_use]
-    pub fn taken(&self, room: &Room) -> u64 {
-        self.usage.taken(room)
+    pub fn taken(&self, capacity: &Capacity) -> u64 {
+        self.usage.taken(capacity)
     }
 
     /// All resources, by name.
@@ -400,11 +411,11 @@ impl Engine {
     }
 
     /// The resources of a group, ordered by kind and name.
-    pub fn group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Resource> {
-        let first = ResourceId::first(&group.account, &group.name, ResourceKind::Instance);
+    pub fn cluster<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a Resource> {
+        let first = ResourceId::first(&cluster.namespace, &cluster.name, ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
         resources.inspect(|_| count_step()).take_while(|resource| {
-            resource.spec.id.account == group.account && resource.spec.id.group == group.name
+            resource.spec.id.namespace == cluster.namespace && resource.spec.id.cluster == cluster.name
         })
     }
 
@@ -437,18 +448,18 @@ impl Engine {
 
     /// How many resources exist and which stages they have reached.
     #[must_use]
-    pub fn census(&self) -> &Census {
-        &self.census
+    pub fn resource_counts(&self) -> &ResourceCounts {
+        &self.resource_counts
     }
 
-    /// Starts to keep an index of the records of a group, see [`Journal::read_group`]. [`Engine::unfollow`] ends it.
-    pub fn follow(&mut self, group: GroupId) -> Cursor {
-        self.journal.follow(group)
+    /// Starts to keep an index of the records of a group, see [`Journal::read_cluster`]. [`Engine::unfollow`] ends it.
+    pub fn follow(&mut self, cluster: ClusterId) -> Cursor {
+        self.journal.follow(cluster)
     }
 
     /// Ends what [`Engine::follow`] started.
-    pub fn unfollow(&mut self, group: &GroupId) {
-        self.journal.unfollow(group);
+    pub fn unfollow(&mut self, cluster: &ClusterId) {
+        self.journal.unfollow(cluster);
     }
 
     /// The record of operations and events.
@@ -462,7 +473,7 @@ impl Engine {
     /// reservations, the lines for room, the catalogs and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        let mut hash = Canonical::new();
+        let mut hash = StableHasher::new();
         hash.list(self.resources.values(), write_resource);
         // A cloud in which nothing has leaked keeps the digest of earlier releases.
         if !self.leaks.is_empty() {
@@ -471,28 +482,28 @@ impl Engine {
         hash.finish()
     }
 
-    fn put_catalog(
+    fn put_cloud(
         &mut self,
         now: SimTime,
         id: &ResourceId,
-        catalog: &Catalog,
-        former: Option<&ClockRecord>,
+        cloud_spec: &CloudSpec,
+        previous: Option<&ClockRecord>,
         cost: Option<&Cost>,
     ) -> Outcome {
-        if self.clouds.put(id) == Some(catalog) {
+        if self.clouds.put(id) == Some(cloud_spec) {
             return Outcome::AlreadyDone;
         }
         self.add_up(now, id);
         let before = self.clouds.change(id, |cloud| {
-            if catalog.api.calls.is_none() {
+            if cloud_spec.api.calls.is_none() {
                 cloud.calls = None;
             }
-            cloud.catalog.replace(catalog.clone())
+            cloud.cloud_spec.replace(cloud_spec.clone())
         });
         let is_new = before.is_none();
-        self.set_clock(now, id, before.map(|before| before.clock), former, &catalog.clock);
+        self.set_clock(now, id, before.map(|before| before.clock), previous, &cloud_spec.clock);
         if is_new {
-            self.begin_meter(now, id, cost);
+            self.begin_billing(now, id, cost);
         } else {
             self.reprice(now, id);
         }
@@ -518,10 +529,10 @@ impl Engine {
             }
             return Ok(outcome);
         }
-        let made = || self.clouds.hardware(&spec.catalog_id(), &spec.model()).unwrap_or_default();
+        let made = || self.clouds.hardware(&spec.cloud_id(), &spec.model()).unwrap_or_default();
         let hardware = known.cloned().unwrap_or_else(made);
-        let setting = self.clouds.setting_of(spec);
-        let mut resource = Resource::new(spec.clone(), hardware, created, reached, setting);
+        let environment = self.clouds.environment_of(spec);
+        let mut resource = Resource::new(spec.clone(), hardware, created, reached, environment);
         creator.clone_into(&mut resource.creator);
         self.insert(now, resource);
         Ok(Outcome::Accepted)
@@ -531,8 +542,8 @@ impl Engine {
     fn note_creation(&mut self, now: SimTime, id: &ResourceId) {
         let Self { resources, clouds, .. } = self;
         if let Some(resource) = resources.get_mut(id) {
-            let setting = clouds.setting_of(&resource.spec);
-            resource.accepted = Some(setting.time(now));
+            let environment = clouds.environment_of(&resource.spec);
+            resource.accepted = Some(environment.time(now));
         }
     }
 
@@ -541,8 +552,8 @@ impl Engine {
         let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        let setting = clouds.setting_of(&resource.spec);
-        match resource.retry(now, stage, setting) {
+        let environment = clouds.environment_of(&resource.spec);
+        match resource.retry(now, stage, environment) {
             None => Err(CloudError::InvalidStage(id.clone())),
             Some(false) => Ok(Outcome::AlreadyDone),
             Some(true) => {
@@ -557,8 +568,8 @@ impl Engine {
         let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
-        let setting = clouds.setting_of(&resource.spec);
-        if !resource.begin_update(now, update, setting) {
+        let environment = clouds.environment_of(&resource.spec);
+        if !resource.begin_update(now, update, environment) {
             return Ok(Outcome::AlreadyDone);
         }
         reschedule(&mut self.deadlines, before, resource);
@@ -569,7 +580,7 @@ impl Engine {
     pub(crate) fn bring_back(&mut self, resource: Resource) {
         for (stage, state) in resource.stages() {
             if matches!(state, StageState::Reached { .. }) {
-                self.census.reach(stage);
+                self.resource_counts.reach(stage);
             }
         }
         self.insert(SimTime::default(), resource);
@@ -611,15 +622,15 @@ impl Engine {
             events.extend(self.delete_leaked(now, &leaked));
             self.forget_clock(now, id);
             self.clouds.change(id, |cloud| {
-                cloud.catalog = None;
+                cloud.cloud_spec = None;
                 cloud.calls = None;
-                cloud.findings.clear();
+                cloud.caller_mistakes.clear();
             });
-            self.begin_meter(now, id, None);
+            self.begin_billing(now, id, None);
             return Outcome::Accepted;
         }
-        if let Some(FaultState { afflicted, .. }) = self.faults.remove(id) {
-            events.extend(self.heal(now, &id.name, &afflicted));
+        if let Some(FaultState { affected_ids, .. }) = self.faults.remove(id) {
+            events.extend(self.clear(now, &id.name, &affected_ids));
             let leaked: Vec<_> = self.leaked_by(id).cloned().collect();
             events.extend(self.delete_leaked(now, &leaked));
             return Outcome::Accepted;
@@ -646,8 +657,8 @@ impl Engine {
         let Self { resources, clouds, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
-        let setting = clouds.setting_of(&resource.spec);
-        resource.begin_deletion(since, is_adopted, setting);
+        let environment = clouds.environment_of(&resource.spec);
+        resource.begin_deletion(since, is_adopted, environment);
         reschedule(deadlines, before, resource);
     }
 
@@ -656,13 +667,13 @@ impl Engine {
         self.take(now, &resource.spec.id, &resource.footprint());
         self.give_up(now, &resource.spec.id);
         self.waiting.leave(&resource.spec.id);
-        self.census.add(resource.spec.id.kind);
+        self.resource_counts.add(resource.spec.id.kind);
         self.resources.insert(resource.spec.id.clone(), resource);
     }
 
     /// Records an event.
     fn note(&mut self, event: Event) {
-        self.census.count(&event);
+        self.resource_counts.count(&event);
         self.journal.push(Record::Event(event));
     }
 
@@ -671,7 +682,7 @@ impl Engine {
         let at = deadline.0;
         let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
-            let mut events = resource.end_due_stages(deadline, self.clouds.setting_of(&resource.spec));
+            let mut events = resource.end_due_stages(deadline, self.clouds.environment_of(&resource.spec));
             events.extend(resource.end_due_update(deadline));
             let over = resource.end_due_notices(deadline);
             reschedule(&mut self.deadlines, None, resource);
@@ -685,7 +696,7 @@ impl Engine {
             for fault in over {
                 events.extend(self.end_notice(at, id, &fault));
             }
-            events.extend(self.afflict_after(at, id, &reached));
+            events.extend(self.affect_after(at, id, &reached));
             return events;
         }
         let generation = resource.generation + 1;
@@ -704,7 +715,7 @@ impl Engine {
         if let Some(deadline) = resource.next_deadline() {
             self.deadlines.remove(&(deadline, id.clone()));
         }
-        self.census.remove(&resource);
+        self.resource_counts.remove(&resource);
         self.faults.forget(id);
         self.forget_backend(id);
         Some(resource)
@@ -722,8 +733,8 @@ fn subject<'a>(
     let known = resources.get(request.target());
     let running = known.filter(|known| known.deleting.is_none());
     let backend = |name: &str| {
-        let ResourceId { account, group, .. } = request.target();
-        Some(&resources.get(&ResourceId::instance(account, group, name))?.spec)
+        let ResourceId { namespace, cluster, .. } = request.target();
+        Some(&resources.get(&ResourceId::instance(namespace, cluster, name))?.spec)
     };
     match (request, request.target().kind) {
         (Request::Create(spec), Instance) if known.is_none() => Some((Verb::CreateInstance, spec)),
@@ -751,12 +762,13 @@ fn subject<'a>(
 /// The first load balancer of a group.
 pub(crate) fn load_balancer_of<'a>(
     resources: &'a BTreeMap<ResourceId, Resource>,
-    account: &str,
-    group: &str,
+    namespace: &str,
+    cluster: &str,
 ) -> Option<&'a Resource> {
-    let first = ResourceId::first(account, group, ResourceKind::LoadBalancer);
+    let first = ResourceId::first(namespace, cluster, ResourceKind::LoadBalancer);
     let (id, found) = resources.range(first..).next()?;
-    (id.account == account && id.group == group && id.kind == ResourceKind::LoadBalancer).then_some(found)
+    (id.namespace == namespace && id.cluster == cluster && id.kind == ResourceKind::LoadBalancer)
+        .then_some(found)
 }
 
 /// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the region of an instance and the catalog
@@ -769,8 +781,7 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     }
     let ResourceSpec { zone, stages, endpoint, market, .. } = &existing.spec;
     let made_from = |spec: &ResourceSpec| {
-        (spec.id.kind == ResourceKind::Instance)
-            .then(|| (spec.region.clone(), spec.catalog_id(), spec.model()))
+        (spec.id.kind == ResourceKind::Instance).then(|| (spec.region.clone(), spec.cloud_id(), spec.model()))
     };
     let stays = (zone, stages, endpoint, market) == (&spec.zone, &spec.stages, &spec.endpoint, &spec.market);
     if !stays || made_from(&existing.spec) != made_from(spec) {

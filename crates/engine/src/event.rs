@@ -5,7 +5,7 @@ use std::time::Duration;
 use nephele_model::{ResourceId, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::Affliction;
+use crate::active_effect::ActiveEffect;
 
 /// A change in the cloud, by the passing of time or caused by an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +61,13 @@ pub enum EventKind {
         cause: String,
     },
     /// A fault afflicts the resource, or no longer does so.
-    Afflicted {
+    #[serde(rename = "Afflicted")]
+    BecameAffected {
         /// The name of the fault.
         fault: String,
         /// What is wrong with the resource. None if it is healed.
-        affliction: Option<Affliction>,
+        #[serde(rename = "affliction")]
+        active_effect: Option<ActiveEffect>,
     },
     /// The update of this name has ended.
     Updated(String),

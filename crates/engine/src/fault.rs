@@ -18,13 +18,13 @@ use nephele_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::{Affliction, NoticeEnd};
+use crate::active_effect::{ActiveEffect, NoticeEnd};
 use crate::as_list;
-use crate::canonical::Canonical;
 use crate::clock::CloudTime;
-use crate::lag::{Hidden, HiddenChanges};
+use crate::hasher::StableHasher;
 use crate::latency::Latency;
 use crate::outcome::Outcome;
+use crate::read_after_write::{HiddenWrite, HiddenWrites};
 use crate::seed::{Decision, Seed};
 use crate::spec::ResourceSpec;
 
@@ -44,7 +44,7 @@ impl Fault {
     pub(crate) fn is_about(&self, verb: Verb) -> bool {
         let Matches { operations, .. } = &self.matches;
         match &self.effect {
-            Effect::Afflict(_) => false,
+            Effect::Affect(_) => false,
             Effect::Leak if operations.is_empty() => verb == Verb::DeleteInstance,
             Effect::Leak => verb.is_deletion() && operations.contains(&verb),
             Effect::Duplicate { .. } => verb == Verb::CreateInstance,
@@ -82,11 +82,13 @@ pub enum Effect {
         retry_after: Duration,
     },
     /// Something is wrong with resources.
-    Afflict(Affliction),
+    #[serde(rename = "Afflict")]
+    Affect(ActiveEffect),
     /// Something is wrong with resources, and the cloud refuses an operation.
     Outage {
         /// What is wrong with resources.
-        affliction: Affliction,
+        #[serde(rename = "affliction")]
+        active_effect: ActiveEffect,
         /// When the caller of an operation should ask again.
         retry_after: Duration,
     },
@@ -95,9 +97,9 @@ pub enum Effect {
 impl Effect {
     /// What is wrong with the resources that it hits. None if it hits only operations.
     #[must_use]
-    pub fn affliction(&self) -> Option<&Affliction> {
+    pub fn active_effect(&self) -> Option<&ActiveEffect> {
         match self {
-            Self::Afflict(affliction) | Self::Outage { affliction, .. } => Some(affliction),
+            Self::Affect(active_effect) | Self::Outage { active_effect, .. } => Some(active_effect),
             Self::Fail { .. } | Self::Delay(_) | Self::Lag(_) | Self::Leak | Self::Duplicate { .. } => None,
         }
     }
@@ -127,7 +129,8 @@ pub struct FaultState {
     pub last_hits: LastHits<Hit>,
     /// The resources that it afflicts, also those of an earlier process that were not adopted yet.
     #[serde(default)]
-    pub afflicted: BTreeSet<ResourceId>,
+    #[serde(rename = "afflicted")]
+    pub affected_ids: BTreeSet<ResourceId>,
     /// When its notices are over, by resource, also those of an earlier process.
     #[serde(default, with = "as_list", skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<ResourceId, CloudTime>,
@@ -144,8 +147,8 @@ pub struct FaultState {
     /// Until when each call that is being delayed waits.
     delayed: BTreeMap<u64, SimTime>,
     /// What it hides from reads, at most [`FaultState::CALLS_MAX`] changes.
-    #[serde(default, with = "as_list", skip_serializing_if = "HiddenChanges::is_empty")]
-    pub(crate) hidden: HiddenChanges,
+    #[serde(default, with = "as_list", skip_serializing_if = "HiddenWrites::is_empty")]
+    pub(crate) hidden: HiddenWrites,
 }
 
 /// An instance or a load balancer, as faults see it.
@@ -153,14 +156,14 @@ pub struct FaultState {
 pub(crate) struct Subject<'a> {
     pub(crate) spec: &'a ResourceSpec,
     /// The labels of the group. None if it has no load balancer.
-    pub(crate) group: Option<&'a BTreeMap<String, String>>,
+    pub(crate) cluster: Option<&'a BTreeMap<String, String>>,
 }
 
 impl Subject<'_> {
     /// The name by which faults select it.
     pub(crate) fn name(&self) -> &str {
-        let ResourceId { group, kind, name, .. } = &self.spec.id;
-        if *kind == ResourceKind::LoadBalancer { group } else { name }
+        let ResourceId { cluster, kind, name, .. } = &self.spec.id;
+        if *kind == ResourceKind::LoadBalancer { cluster } else { name }
     }
 }
 
@@ -188,7 +191,7 @@ impl Call<'_> {
 
 /// Identifies an operation on a resource, see [`Call::key`].
 pub(crate) fn call_key(verb: Verb, id: &ResourceId) -> u64 {
-    let mut key = Canonical::new();
+    let mut key = StableHasher::new();
     key.text(verb.as_str());
     key.id(id);
     let [a, b, c, d, e, f, g, h, ..] = key.finish();
@@ -254,7 +257,7 @@ impl FaultState {
         id: ResourceId,
         fault: Fault,
         record: FaultRecord,
-        afflicted: BTreeSet<ResourceId>,
+        affected_ids: BTreeSet<ResourceId>,
         notices: BTreeMap<ResourceId, CloudTime>,
         skipped: BTreeSet<ResourceId>,
     ) -> Self {
@@ -263,14 +266,14 @@ impl FaultState {
             fault,
             decisions: Decisions::new(record, skipped),
             last_hits: LastHits::default(),
-            afflicted,
+            affected_ids,
             notices,
             is_cut: false,
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
             delayed: BTreeMap::new(),
-            hidden: HiddenChanges::new(),
+            hidden: HiddenWrites::new(),
         }
     }
 
@@ -278,18 +281,18 @@ impl FaultState {
     pub(crate) fn changed(self, fault: Fault) -> Self {
         let hidden = match fault.effect {
             Effect::Lag(_) => self.hidden,
-            _ => HiddenChanges::new(),
+            _ => HiddenWrites::new(),
         };
         let (attempts, delayed) = match fault.effect {
             // It asks for no calls.
-            Effect::Afflict(_) => (BTreeMap::new(), BTreeMap::new()),
+            Effect::Affect(_) => (BTreeMap::new(), BTreeMap::new()),
             _ => (self.attempts, self.delayed),
         };
         Self { fault, has_ended: false, hidden, attempts, delayed, ..self }
     }
 
     /// The change of a resource that it hides from reads now.
-    pub(crate) fn hides(&self, id: &ResourceId, now: SimTime) -> Option<&Hidden> {
+    pub(crate) fn hides(&self, id: &ResourceId, now: SimTime) -> Option<&HiddenWrite> {
         count_step();
         self.hidden.get(id).filter(|hidden| !hidden.is_over(now) && self.is_in_force(now))
     }
@@ -332,26 +335,26 @@ impl FaultState {
 
     /// Afflicts only those any more for which it is final. Returns the others.
     pub(crate) fn let_go(&mut self) -> BTreeSet<ResourceId> {
-        let all = std::mem::take(&mut self.afflicted);
-        let (stay, healed) = all.into_iter().partition(|id| self.is_final_for(id));
-        self.afflicted = stay;
-        self.notices.retain(|id, _| self.afflicted.contains(id));
-        healed
+        let all = std::mem::take(&mut self.affected_ids);
+        let (stay, cleared) = all.into_iter().partition(|id| self.is_final_for(id));
+        self.affected_ids = stay;
+        self.notices.retain(|id, _| self.affected_ids.contains(id));
+        cleared
     }
 
     /// Forgets all resources. Returns those that it afflicted.
     pub(crate) fn forget_all(&mut self) -> BTreeSet<ResourceId> {
         self.notices.clear();
         self.decisions.forget_all();
-        std::mem::take(&mut self.afflicted)
+        std::mem::take(&mut self.affected_ids)
     }
 
     /// Whether what it has done to a resource stays when a window or the time of the fault ends.
     fn is_final_for(&self, id: &ResourceId) -> bool {
-        let Some(affliction) = self.affliction() else { return false };
-        let is_final = |affliction: &Affliction| affliction.is_final;
-        let comes_after = affliction.notice.as_ref().is_some_and(|notice| is_final(&notice.then));
-        is_final(affliction) || (comes_after && self.notice_end(id) == Some(NoticeEnd::OVER))
+        let Some(active_effect) = self.active_effect() else { return false };
+        let is_final = |active_effect: &ActiveEffect| active_effect.is_final;
+        let comes_after = active_effect.notice.as_ref().is_some_and(|notice| is_final(&notice.then));
+        is_final(active_effect) || (comes_after && self.notice_end(id) == Some(NoticeEnd::OVER))
     }
 
     /// When its time is over.
@@ -370,12 +373,12 @@ impl FaultState {
         seed: &Seed,
     ) -> Decided {
         let Subject { spec, .. } = subject;
-        if !self.can_afflict(subject) {
+        if !self.can_affect(subject) {
             self.forget(&spec.id);
-            return Decided::Spared;
+            return Decided::PassedOver;
         }
         let is_kept = self.is_in_force(at) || self.is_final_for(&spec.id);
-        if is_kept && self.afflicted.contains(&spec.id) {
+        if is_kept && self.affected_ids.contains(&spec.id) {
             return Decided::Hit;
         }
         let Self { id, fault: Fault { budget, .. }, decisions, .. } = self;
@@ -384,41 +387,41 @@ impl FaultState {
             (true, false) => Earlier::Listed,
             (true, true) => Earlier::Drawn,
         };
-        let decision = Decision::Affliction { fault: &id.name };
+        let decision = Decision::ActiveEffect { fault: &id.name };
         let decided = decisions.decide(budget, &spec.id, at, earlier, |window| {
             let window = u32::try_from(window).unwrap_or(u32::MAX);
             seed.draws(spec.drawn_by(), decision, window).happens(budget.probability)
         });
         match decided {
-            Decided::Spared => return decided,
+            Decided::PassedOver => return decided,
             Decided::Hit => self.last_hits.push(Hit { at, operation: None, target: spec.id.clone() }),
             Decided::HitBefore => {}
         }
-        self.afflicted.insert(spec.id.clone());
+        self.affected_ids.insert(spec.id.clone());
         decided
     }
 
     /// Whether it matches a resource that can have its affliction.
-    pub(crate) fn can_afflict(&self, subject: &Subject<'_>) -> bool {
-        self.affliction().is_some_and(|affliction| subject.spec.can_have(affliction))
+    pub(crate) fn can_affect(&self, subject: &Subject<'_>) -> bool {
+        self.active_effect().is_some_and(|active_effect| subject.spec.can_have(active_effect))
             && fits(&self.fault.matches, subject)
     }
 
     /// Whether it keeps something about a resource.
     pub(crate) fn knows(&self, id: &ResourceId) -> bool {
         count_step();
-        self.afflicted.contains(id) || self.decisions.knows(id) || self.notices.contains_key(id)
+        self.affected_ids.contains(id) || self.decisions.knows(id) || self.notices.contains_key(id)
     }
 
     /// The resources about which it keeps something. One may appear more than once.
     pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceId> {
-        self.afflicted.iter().chain(self.decisions.known()).chain(self.notices.keys())
+        self.affected_ids.iter().chain(self.decisions.known()).chain(self.notices.keys())
     }
 
     /// Forgets a resource that is gone, or that it no longer matches.
     pub(crate) fn forget(&mut self, id: &ResourceId) {
         self.notices.remove(id);
-        self.afflicted.remove(id);
+        self.affected_ids.remove(id);
         self.decisions.forget(id);
     }
 
@@ -513,7 +516,7 @@ impl FaultState {
             retry_after,
         };
         match &self.fault.effect {
-            Effect::Afflict(_) => None,
+            Effect::Affect(_) => None,
             Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
             Effect::Duplicate { retry_after } => {
                 let error = error(FailureReason::LostAnswer, "", *retry_after);
@@ -566,7 +569,7 @@ fn fits(matches: &Matches, subject: &Subject<'_>) -> bool {
         regions,
         instance_types,
         markets,
-        group,
+        cluster,
         instance,
     } = matches;
     let ResourceSpec { id, zone, region, instance_type, market, labels, .. } = subject.spec;
@@ -579,6 +582,6 @@ fn fits(matches: &Matches, subject: &Subject<'_>) -> bool {
         && is_one(regions, region.as_deref())
         && is_one(instance_types, instance_type.as_deref())
         && (markets.is_empty() || (id.kind == ResourceKind::Instance && markets.contains(market)))
-        && group.fits(subject.group.unwrap_or(&none))
+        && cluster.fits(subject.cluster.unwrap_or(&none))
         && (instance.is_empty() || (id.kind == ResourceKind::Instance && instance.fits(labels)))
 }

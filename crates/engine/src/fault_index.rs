@@ -102,8 +102,8 @@ impl FaultIndex {
         let is_instance = id.kind == ResourceKind::Instance;
         let instance = labels.iter().filter(|_| is_instance);
         let instance = instance.map(|(key, value)| (Field::InstanceLabel, key.as_str(), value.as_str()));
-        let group = subject.group.into_iter().flatten();
-        let group = group.map(|(key, value)| (Field::GroupLabel, key.as_str(), value.as_str()));
+        let cluster = subject.cluster.into_iter().flatten();
+        let cluster = cluster.map(|(key, value)| (Field::GroupLabel, key.as_str(), value.as_str()));
         let of_type = instance_type.as_deref().map(|name| (Field::InstanceType, "", name));
         let in_zone = zone.as_deref().map(|name| (Field::Zone, "", name));
         let in_region = region.as_deref().map(|name| (Field::Region, "", name));
@@ -114,7 +114,7 @@ impl FaultIndex {
             in_region,
             Some((Field::None, "", "")),
         ];
-        let values = single.into_iter().flatten().chain(instance).chain(group);
+        let values = single.into_iter().flatten().chain(instance).chain(cluster);
         // The keys of the index live longer, so that it can be asked for one that is borrowed.
         let places: &BTreeMap<Place<'_>, _> = &self.places;
         let found = values.filter_map(|(field, key, value)| {
@@ -136,18 +136,18 @@ impl FaultIndex {
 /// What a fault is asked about.
 fn asked(fault: &Fault) -> impl Iterator<Item = Asked> {
     let calls = Verb::ALL.into_iter().filter(|verb| fault.is_about(*verb)).map(Asked::Call);
-    calls.chain(fault.effect.affliction().map(|_| Asked::Resource))
+    calls.chain(fault.effect.active_effect().map(|_| Asked::Resource))
 }
 
 /// The field that selects most, the key if it is a label, and its values.
 fn selection(matches: &Matches) -> (Field, &str, Vec<&str>) {
-    let Matches { names, zones, regions, instance_types, group, instance, .. } = matches;
+    let Matches { names, zones, regions, instance_types, cluster, instance, .. } = matches;
     let set = |field, set| Some((field, "", set)).filter(|(.., set): &(_, _, &BTreeSet<_>)| !set.is_empty());
     let of_label = |field, selector| label(selector).map(|(key, values)| (field, key, values));
     let fields = [
         set(Field::Name, names),
         of_label(Field::InstanceLabel, instance),
-        of_label(Field::GroupLabel, group),
+        of_label(Field::GroupLabel, cluster),
         set(Field::InstanceType, instance_types),
         set(Field::Zone, zones),
         set(Field::Region, regions),

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use nephele_model::{Decided, FaultRecord, ResourceId, ResourceKind, SimTime, Verb};
 
-use crate::affliction::NoticeEnd;
+use crate::active_effect::NoticeEnd;
 use crate::clock::CloudTime;
 use crate::fault::{Answer, Call, Effect, Fault, FaultState, Subject, Verdict, call_key};
 use crate::fault_index::{Asked, FaultIndex};
-use crate::lag::Hidden;
+use crate::read_after_write::HiddenWrite;
 use crate::seed::Seed;
 
 /// The faults of all accounts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     /// Only accounts with faults.
-    by_account: BTreeMap<String, OfAccount>,
+    by_namespace: BTreeMap<String, OfNamespace>,
     /// When the time of each fault is over, or a window of its schedule begins or ends.
     changes: BTreeSet<(SimTime, ResourceId)>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Faults {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownBefore<'a> {
     /// The resources that it afflicted.
-    pub(crate) afflicted: &'a [ResourceId],
+    pub(crate) affected_ids: &'a [ResourceId],
     /// Whether it afflicted more than these.
     pub(crate) is_cut: bool,
     /// When its notices are over.
@@ -47,7 +47,7 @@ pub(crate) enum Change {
 
 /// The faults of an account.
 #[derive(Clone, Debug, Default)]
-struct OfAccount {
+struct OfNamespace {
     by_name: BTreeMap<Arc<str>, FaultState>,
     /// Which of them can be about an operation or a resource.
     index: FaultIndex,
@@ -62,25 +62,25 @@ struct OfAccount {
 impl Faults {
     /// All faults, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FaultState> {
-        self.by_account.values().flat_map(|faults| faults.by_name.values())
+        self.by_namespace.values().flat_map(|faults| faults.by_name.values())
     }
 
     pub(crate) fn get(&self, id: &ResourceId) -> Option<&FaultState> {
-        self.of_account(id)?.by_name.get(id.name.as_str())
+        self.of_namespace(id)?.by_name.get(id.name.as_str())
     }
 
     /// The faults of the account of a fault. None for another kind of resource.
-    fn of_account(&self, id: &ResourceId) -> Option<&OfAccount> {
-        self.by_account.get(&id.account).filter(|_| id.kind == ResourceKind::Fault)
+    fn of_namespace(&self, id: &ResourceId) -> Option<&OfNamespace> {
+        self.by_namespace.get(&id.namespace).filter(|_| id.kind == ResourceKind::Fault)
     }
 
-    fn of_account_mut(&mut self, id: &ResourceId) -> Option<&mut OfAccount> {
-        self.by_account.get_mut(&id.account).filter(|_| id.kind == ResourceKind::Fault)
+    fn of_namespace_mut(&mut self, id: &ResourceId) -> Option<&mut OfNamespace> {
+        self.by_namespace.get_mut(&id.namespace).filter(|_| id.kind == ResourceKind::Fault)
     }
 
     /// Whether there are no faults. Such a cloud pays nothing for them.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_account.is_empty()
+        self.by_namespace.is_empty()
     }
 
     /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns what it afflicts no more because a window
@@ -97,11 +97,12 @@ impl Faults {
             Some(known) if known.fault == *fault => return None,
             Some(known) => known.clone().changed(fault.clone()),
             None => {
-                let KnownBefore { afflicted, is_cut, notices, skipped } = known;
-                let afflicted = afflicted.iter().cloned().collect();
+                let KnownBefore { affected_ids, is_cut, notices, skipped } = known;
+                let affected_ids = affected_ids.iter().cloned().collect();
                 let notices = notices.iter().map(|notice| (notice.id.clone(), notice.ends)).collect();
                 let skipped = skipped.iter().cloned().collect();
-                let mut new = FaultState::new(id.clone(), fault.clone(), record, afflicted, notices, skipped);
+                let mut new =
+                    FaultState::new(id.clone(), fault.clone(), record, affected_ids, notices, skipped);
                 new.is_cut = is_cut;
                 // It ended in an earlier process, or while there was none.
                 if new.ends().is_some_and(|ends| ends <= now) {
@@ -112,20 +113,20 @@ impl Faults {
         };
         let is_over = state.ends().is_some_and(|ends| ends <= now);
         // The journal tells of the end when it is polled next.
-        let mut healed = if is_over { state.let_go() } else { state.turn(now) };
-        match state.affliction() {
-            None => healed.append(&mut state.forget_all()),
-            Some(affliction) if affliction.notice.is_none() => state.notices.clear(),
+        let mut cleared = if is_over { state.let_go() } else { state.turn(now) };
+        match state.active_effect() {
+            None => cleared.append(&mut state.forget_all()),
+            Some(active_effect) if active_effect.notice.is_none() => state.notices.clear(),
             Some(_) => {}
         }
         state.changes_at = state.next_change(now);
         self.insert(state);
-        Some(healed)
+        Some(cleared)
     }
 
     /// Lets a fault decide nothing new, or decide again. Returns whether that changed.
     pub(crate) fn set_paused(&mut self, id: &ResourceId, paused: bool) -> bool {
-        let known = self.of_account_mut(id).and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
+        let known = self.of_namespace_mut(id).and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
         known.is_some_and(|state| std::mem::replace(&mut state.decisions.paused, paused) != paused)
     }
 
@@ -136,15 +137,15 @@ impl Faults {
         let change = state.changes_at.or(state.ends().filter(|_| !state.has_ended));
         state.changes_at = change;
         self.changes.extend(change.map(|at| (at, state.id.clone())));
-        self.by_account.entry(state.id.account.clone()).or_default().insert(state);
+        self.by_namespace.entry(state.id.namespace.clone()).or_default().insert(state);
     }
 
     /// Removes a fault, and returns it.
     pub(crate) fn remove(&mut self, id: &ResourceId) -> Option<FaultState> {
-        let faults = self.of_account_mut(id)?;
+        let faults = self.of_namespace_mut(id)?;
         let state = faults.remove(&id.name)?;
         if faults.by_name.is_empty() {
-            self.by_account.remove(&id.account);
+            self.by_namespace.remove(&id.namespace);
         }
         if let Some(at) = state.changes_at {
             self.changes.remove(&(at, state.id.clone()));
@@ -155,13 +156,13 @@ impl Faults {
     /// The names of the faults that may have something to decide about a resource, in order: those that can afflict it,
     /// and those that have decided about it.
     pub(crate) fn deciding(&self, subject: &Subject<'_>) -> BTreeSet<Arc<str>> {
-        let Some(faults) = self.by_account.get(&subject.spec.id.account) else { return BTreeSet::new() };
+        let Some(faults) = self.by_namespace.get(&subject.spec.id.namespace) else { return BTreeSet::new() };
         let mut names: BTreeSet<_> =
             faults.index.candidates(Asked::Resource, subject).into_iter().cloned().collect();
-        let afflicts =
-            |name: &&Arc<str>| faults.by_name.get(*name).is_some_and(|state| state.affliction().is_some());
+        let affects =
+            |name: &&Arc<str>| faults.by_name.get(*name).is_some_and(|state| state.active_effect().is_some());
         let knowing = faults.knowing.get(&subject.spec.id);
-        names.extend(knowing.into_iter().flatten().filter(afflicts).cloned());
+        names.extend(knowing.into_iter().flatten().filter(affects).cloned());
         names
     }
 
@@ -174,8 +175,8 @@ impl Faults {
         is_adopted: bool,
         seed: &Seed,
     ) -> Decided {
-        let Some(faults) = self.of_account_mut(fault) else { return Decided::Spared };
-        let Some(state) = faults.by_name.get_mut(fault.name.as_str()) else { return Decided::Spared };
+        let Some(faults) = self.of_namespace_mut(fault) else { return Decided::PassedOver };
+        let Some(state) = faults.by_name.get_mut(fault.name.as_str()) else { return Decided::PassedOver };
         let decided = state.decide(subject, at, is_adopted, seed);
         faults.note(&fault.name, &subject.spec.id);
         decided
@@ -183,7 +184,7 @@ impl Faults {
 
     /// Keeps when the notice of a fault to a resource is over.
     pub(crate) fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId, ends: CloudTime) {
-        let Some(faults) = self.of_account_mut(fault) else { return };
+        let Some(faults) = self.of_namespace_mut(fault) else { return };
         if let Some(state) = faults.by_name.get_mut(fault.name.as_str()) {
             state.notices.insert(id.clone(), ends);
             faults.note(&fault.name, id);
@@ -192,7 +193,7 @@ impl Faults {
 
     /// Lets a fault forget a resource.
     pub(crate) fn forget_in(&mut self, fault: &ResourceId, id: &ResourceId) {
-        let Some(faults) = self.of_account_mut(fault) else { return };
+        let Some(faults) = self.of_namespace_mut(fault) else { return };
         if let Some(state) = faults.by_name.get_mut(fault.name.as_str())
             && state.knows(id)
         {
@@ -203,7 +204,7 @@ impl Faults {
 
     /// Forgets a resource that is gone. Returns whether a fault knew something of it.
     pub(crate) fn forget(&mut self, id: &ResourceId) -> bool {
-        let Some(faults) = self.by_account.get_mut(&id.account) else { return false };
+        let Some(faults) = self.by_namespace.get_mut(&id.namespace) else { return false };
         let knowing = faults.knowing.remove(id);
         let mut was_known = knowing.is_some();
         for name in knowing.into_iter().flatten() {
@@ -222,8 +223,9 @@ impl Faults {
     }
 
     /// Hides a change of a resource from reads.
-    pub(crate) fn hide(&mut self, fault: &ResourceId, id: &ResourceId, hidden: Hidden) {
-        let state = self.of_account_mut(fault).and_then(|faults| faults.by_name.get_mut(fault.name.as_str()));
+    pub(crate) fn hide(&mut self, fault: &ResourceId, id: &ResourceId, hidden: HiddenWrite) {
+        let state =
+            self.of_namespace_mut(fault).and_then(|faults| faults.by_name.get_mut(fault.name.as_str()));
         if let Some(FaultState { hidden: changes, .. }) = state
             && changes.get(id).is_none_or(|known| !known.outlasts(&hidden))
         {
@@ -236,8 +238,8 @@ impl Faults {
         &'a self,
         id: &'a ResourceId,
         now: SimTime,
-    ) -> impl Iterator<Item = (&'a str, &'a Hidden)> {
-        let faults = self.by_account.get(&id.account);
+    ) -> impl Iterator<Item = (&'a str, &'a HiddenWrite)> {
+        let faults = self.by_namespace.get(&id.namespace);
         let states = faults
             .into_iter()
             .flat_map(|faults| faults.hiding.iter().filter_map(|name| faults.by_name.get(name)));
@@ -246,7 +248,9 @@ impl Faults {
 
     /// Lets reads show all changes of a resource: another one has its name from now on.
     pub(crate) fn show(&mut self, id: &ResourceId) {
-        let Some(OfAccount { by_name, hiding, .. }) = self.by_account.get_mut(&id.account) else { return };
+        let Some(OfNamespace { by_name, hiding, .. }) = self.by_namespace.get_mut(&id.namespace) else {
+            return;
+        };
         for name in &*hiding {
             if let Some(state) = by_name.get_mut(name) {
                 state.hidden.remove(id);
@@ -262,26 +266,26 @@ impl Faults {
     /// Lets the next change of a fault happen. Returns what it afflicts no more.
     pub(crate) fn pop_change(&mut self) -> Option<(ResourceId, Change, BTreeSet<ResourceId>)> {
         let (at, id) = self.changes.pop_first()?;
-        let faults = self.by_account.get_mut(&id.account).expect("a fault is removed with its changes");
+        let faults = self.by_namespace.get_mut(&id.namespace).expect("a fault is removed with its changes");
         let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its changes");
         let known: Vec<_> = state.known().cloned().collect();
-        let (change, healed) = if state.ends().is_some_and(|ends| ends <= at) {
+        let (change, cleared) = if state.ends().is_some_and(|ends| ends <= at) {
             (Change::Ends, state.end())
         } else {
-            let healed = state.turn(at);
-            (if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds }, healed)
+            let cleared = state.turn(at);
+            (if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds }, cleared)
         };
         state.changes_at = state.next_change(at);
         self.changes.extend(state.changes_at.map(|at| (at, id.clone())));
         known.iter().for_each(|resource| faults.note(&id.name, resource));
-        Some((id, change, healed))
+        Some((id, change, cleared))
     }
 
     /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
         let mut verdict = Verdict::default();
-        let account = self.by_account.get_mut(&call.subject.spec.id.account);
-        let Some(OfAccount { by_name, index, calling, .. }) = account else { return verdict };
+        let namespace = self.by_namespace.get_mut(&call.subject.spec.id.namespace);
+        let Some(OfNamespace { by_name, index, calling, .. }) = namespace else { return verdict };
         for name in index.candidates(Asked::Call(call.verb), &call.subject) {
             let state = by_name.get_mut(name).expect("a fault is removed from the index");
             let answer = state.strike(call, seed);
@@ -302,7 +306,7 @@ impl Faults {
     }
 }
 
-impl OfAccount {
+impl OfNamespace {
     /// Adds a fault. No fault has its name.
     fn insert(&mut self, state: FaultState) {
         let name: Arc<str> = state.id.name.as_str().into();

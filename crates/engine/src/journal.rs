@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use nephele_model::{GroupId, ResourceId, Room, SimTime};
+use nephele_model::{Capacity, ClusterId, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -39,11 +39,13 @@ pub enum Record {
     /// An event.
     Event(Event),
     /// There is room for a resource whose creation was refused for lack of room. The first creation that asks gets it.
-    RoomFreed {
+    #[serde(rename = "RoomFreed")]
+    CapacityFreed {
         /// The time.
         at: SimTime,
         /// The room.
-        room: Room,
+        #[serde(rename = "room")]
+        capacity: Capacity,
         /// The resource that has waited longest.
         waiting: ResourceId,
     },
@@ -65,7 +67,8 @@ pub enum Record {
     },
     /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
     /// waits.
-    TurnEnded {
+    #[serde(rename = "TurnEnded")]
+    GrantEnded {
         /// The time.
         at: SimTime,
         /// The resource.
@@ -80,7 +83,7 @@ impl Record {
         match self {
             Self::Operation { operation, .. } => operation.request.target(),
             Self::Event(event) => &event.id,
-            Self::RoomFreed { waiting, .. } | Self::TurnEnded { waiting, .. } => waiting,
+            Self::CapacityFreed { waiting, .. } | Self::GrantEnded { waiting, .. } => waiting,
             Self::FaultEnded { fault, .. } | Self::FaultWindow { fault, .. } => fault,
         }
     }
@@ -152,18 +155,18 @@ impl Journal {
     }
 
     /// Starts to index the future records of a group, for readers of the group. Replaces an earlier index of the group.
-    pub(crate) fn follow(&mut self, group: GroupId) -> Cursor {
-        let GroupId { account, name } = group;
-        self.followed.entry(account).or_default().insert(name, Followed::default());
+    pub(crate) fn follow(&mut self, cluster: ClusterId) -> Cursor {
+        let ClusterId { namespace, name } = cluster;
+        self.followed.entry(namespace).or_default().insert(name, Followed::default());
         self.end()
     }
 
     /// Ends what [`Journal::follow`] started.
-    pub(crate) fn unfollow(&mut self, group: &GroupId) {
-        let Some(groups) = self.followed.get_mut(&group.account) else { return };
-        groups.remove(&group.name);
-        if groups.is_empty() {
-            self.followed.remove(&group.account);
+    pub(crate) fn unfollow(&mut self, cluster: &ClusterId) {
+        let Some(clusters) = self.followed.get_mut(&cluster.namespace) else { return };
+        clusters.remove(&cluster.name);
+        if clusters.is_empty() {
+            self.followed.remove(&cluster.namespace);
         }
     }
 
@@ -196,8 +199,8 @@ impl Journal {
             *cursor = self.end();
             return Err(Behind);
         }
-        let room = into.capacity() - into.len();
-        into.extend(self.since(cursor.0).take(room).cloned());
+        let capacity = into.capacity() - into.len();
+        into.extend(self.since(cursor.0).take(capacity).cloned());
         cursor.0 = into.last().map_or(cursor.0, |last| cursor.0.max(last.sequence + 1));
         Ok(())
     }
@@ -207,21 +210,21 @@ impl Journal {
     ///
     /// # Errors
     /// When the reader fell behind, or the group is not followed.
-    pub fn read_group(
+    pub fn read_cluster(
         &self,
-        group: &GroupId,
+        cluster: &ClusterId,
         cursor: &mut Cursor,
         into: &mut Vec<Arc<Entry>>,
     ) -> Result<(), Behind> {
-        let followed = self.followed.get(&group.account).and_then(|groups| groups.get(&group.name));
+        let followed = self.followed.get(&cluster.namespace).and_then(|clusters| clusters.get(&cluster.name));
         let Some(followed) = followed.filter(|followed| cursor.0 > followed.dropped) else {
             *cursor = self.end();
             return Err(Behind);
         };
         let seen = followed.kept.partition_point(|sequence| *sequence < cursor.0);
-        let room = into.capacity() - into.len();
+        let capacity = into.capacity() - into.len();
         let mut left = followed.kept.iter().skip(seen);
-        into.extend(left.by_ref().take(room).filter_map(|sequence| self.entry(*sequence)).cloned());
+        into.extend(left.by_ref().take(capacity).filter_map(|sequence| self.entry(*sequence)).cloned());
         *cursor = left.next().map_or(self.end(), |sequence| Cursor(*sequence));
         Ok(())
     }
@@ -235,7 +238,7 @@ fn followed<'a>(
     followed: &'a mut BTreeMap<String, BTreeMap<String, Followed>>,
     id: &ResourceId,
 ) -> Option<&'a mut Followed> {
-    followed.get_mut(&id.account)?.get_mut(&id.group)
+    followed.get_mut(&id.namespace)?.get_mut(&id.cluster)
 }
 
 #[cfg(test)]
@@ -244,10 +247,10 @@ mod tests {
     use crate::event::EventKind;
     use nephele_model::ResourceKind;
 
-    fn record(group: &str, millis: u64) -> Record {
+    fn record(cluster: &str, millis: u64) -> Record {
         let id = ResourceId {
-            account: "default".into(),
-            group: group.into(),
+            namespace: "default".into(),
+            cluster: cluster.into(),
             kind: ResourceKind::Instance,
             name: "m".into(),
         };
@@ -287,10 +290,10 @@ mod tests {
 
     #[test]
     fn reader_of_a_group_misses_nothing_while_the_journal_has_what_is_of_the_group() {
-        let group = GroupId { account: "default".into(), name: "quiet".into() };
+        let cluster = ClusterId { namespace: "default".into(), name: "quiet".into() };
         let mut journal = Journal::starting_at(1);
         journal.push(record("quiet", 0));
-        let mut early = journal.follow(group.clone());
+        let mut early = journal.follow(cluster.clone());
         let capacity = Journal::CAPACITY as u64;
         let mut batch = Vec::with_capacity(2);
         // Two records of the group, then so many of another group that the journal drops older ones, then three of the
@@ -298,7 +301,7 @@ mod tests {
         for millis in 1..=capacity {
             journal.push(record(if millis < 3 { "quiet" } else { "busy" }, millis));
         }
-        assert_eq!(journal.read_group(&group, &mut early, &mut batch), Ok(()));
+        assert_eq!(journal.read_cluster(&cluster, &mut early, &mut batch), Ok(()));
         assert_eq!((sequences(&batch), early), (vec![2, 3], journal.end()));
         for millis in 0..3 * capacity {
             journal.push(record("busy", millis));
@@ -309,7 +312,7 @@ mod tests {
         let mut late = Cursor(3);
         for (cursor, read) in [(&mut early, Ok(())), (&mut late, Err(Behind))] {
             batch.clear();
-            assert_eq!(journal.read_group(&group, cursor, &mut batch), read);
+            assert_eq!(journal.read_cluster(&cluster, cursor, &mut batch), read);
             if read.is_ok() {
                 let first = 4 * capacity + 2;
                 assert_eq!((sequences(&batch), *cursor), (vec![first, first + 1], Cursor(first + 2)));
@@ -317,8 +320,8 @@ mod tests {
                 assert_eq!((batch.len(), *cursor), (0, journal.end()));
             }
         }
-        journal.unfollow(&group);
-        assert_eq!(journal.read_group(&group, &mut late, &mut batch), Err(Behind));
+        journal.unfollow(&cluster);
+        assert_eq!(journal.read_cluster(&cluster, &mut late, &mut batch), Err(Behind));
         assert!(journal.followed.is_empty());
     }
 }

@@ -54,8 +54,8 @@ impl Leaked {
     pub const MAX: usize = 100;
 
     /// The catalog of its account that it is made from.
-    pub(crate) fn catalog_id(&self) -> ResourceId {
-        ResourceId::catalog(&self.id.account, &self.footprint.catalog)
+    pub(crate) fn cloud_id(&self) -> ResourceId {
+        ResourceId::cloud(&self.id.namespace, &self.footprint.cloud_spec)
     }
 
     pub(crate) fn event(&self, is_adopted: bool, is_replaced: bool) -> EventKind {

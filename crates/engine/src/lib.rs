@@ -21,7 +21,7 @@
 //!
 //! A resource passes through named stages, several at a time where they do not depend on each other. Each stage has a
 //! latency and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt). The seed is that of the
-//! resource's catalog, or else that of the cloud. The resource in this key is its [`DrawKey`](nephele_model::DrawKey) (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
+//! resource's catalog, or else that of the cloud. The resource in this key is its [`SeedKey`](nephele_model::DrawKey) (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
 //! once, when the stage is entered, and kept as a deadline. Everything due by an operation's time happens before the
 //! operation. So the order in which resources arrive, extra polls and a restart change no result, and replaying the
 //! journal of one cloud on another makes them equal.
@@ -31,62 +31,62 @@
 //! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage,
 //! a zone or a symptom stands for.
 
+mod active_effect;
 mod adoption;
-mod affliction;
 mod api_limits;
 mod as_list;
-mod canonical;
-mod catalog;
-mod census;
+mod billing;
+mod caller_mistakes;
 mod checks;
 mod clock;
+mod cloud_spec;
 mod clouds;
 mod config;
 mod digest;
 mod engine;
+mod environment;
 mod event;
 mod fault;
 mod fault_index;
 mod faults;
-mod findings;
+mod hasher;
 mod journal;
-mod lag;
 mod latency;
 mod leak;
-mod meter;
 mod operation;
 mod outcome;
 mod quantile;
+mod read_after_write;
 mod replay;
 mod resource;
-mod room;
+mod resource_counts;
 mod seed;
-mod setting;
 mod spec;
 mod state;
 mod usage;
+mod wait_queue;
 
-pub use adoption::{Former, Loss};
-pub use affliction::{Affliction, Notice, NoticeEnd};
+pub use active_effect::{ActiveEffect, Notice, NoticeEnd};
+pub use adoption::{Loss, Previous};
 pub use api_limits::{ApiLimits, Calls, NamedCalls};
-pub use catalog::{Catalog, Hardware, Image, InstanceType, Latencies, Limits, Model, Price, Stock};
-pub use census::Census;
+pub use billing::{Cost, NamedBilling, Spent, Sum};
+pub use caller_mistakes::{CallerMistakes, MistakesByCaller, NamedCallerMistakes};
 pub use clock::{Clock, ClockRecord, ClockSetting, CloudTime, NamedClock, Rate};
+pub use cloud_spec::{CloudSpec, Hardware, Image, InstanceType, Latencies, Limits, Model, Price, Stock};
 pub use config::{Config, Quotas, Zone};
 pub use engine::Engine;
 pub use event::{Event, EventKind, Took};
 pub use fault::{Effect, Fault, FaultState, Hit};
-pub use findings::{CallerFindings, Findings, NamedFindings};
 pub use journal::{Behind, Cursor, Entry, Journal, Record};
 pub use latency::Latency;
 pub use leak::Leaked;
-pub use meter::{Cost, NamedMeter, Spent, Sum};
 pub use operation::{Operation, Request};
 pub use outcome::Outcome;
 pub use replay::{Difference, Line, Replay};
 pub use resource::{Deletion, Due, Resource, StageState, Update, UpdateSpec, UpdateState};
-pub use room::Waiter;
+pub use resource_counts::ResourceCounts;
 pub use seed::Seed;
 pub use spec::{ResourceSpec, StageSpec};
-pub use state::{NamedCatalog, Reserved, State, StateError};
-pub use usage::{Footprint, RoomUsage};
+pub use state::{NamedCloud, Reserved, State, StateError};
+pub use usage::{CapacityUsage, Footprint};
+pub use wait_queue::Waiter;

@@ -3,14 +3,14 @@
 use nephele_model::{FaultRecord, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::adoption::Former;
-use crate::affliction::NoticeEnd;
-use crate::catalog::{Catalog, Model};
+use crate::active_effect::NoticeEnd;
+use crate::adoption::Previous;
+use crate::billing::Cost;
+use crate::caller_mistakes::MistakesByCaller;
 use crate::clock::ClockRecord;
+use crate::cloud_spec::{CloudSpec, Model};
 use crate::fault::Fault;
-use crate::findings::CallerFindings;
 use crate::leak::Leaked;
-use crate::meter::Cost;
 use crate::resource::UpdateSpec;
 use crate::spec::ResourceSpec;
 use crate::usage::Footprint;
@@ -34,7 +34,7 @@ impl Operation {
     /// The name of the request in the audit log of a cloud, such as `CreateInstance` or `DescribeLoadBalancer`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
-        use ResourceKind::{Catalog, Fault, Instance, LoadBalancer};
+        use ResourceKind::{Cloud, Fault, Instance, LoadBalancer};
         match (&self.request, self.request.target().kind) {
             (Request::Create(_), Instance) => "CreateInstance",
             (Request::Create(_), LoadBalancer) => "CreateLoadBalancer",
@@ -50,26 +50,26 @@ impl Operation {
             (Request::Update(..), LoadBalancer) => "UpdateLoadBalancer",
             (Request::Delete(_), Instance) => "DeleteInstance",
             (Request::Delete(_), LoadBalancer) => "DeleteLoadBalancer",
-            (Request::PutCatalog { .. }, _) => "PutCatalog",
+            (Request::PutCloud { .. }, _) => "PutCatalog",
             (Request::PutFault { .. }, _) => "PutFault",
             (Request::DescribeModel { .. }, _) => "DescribeModel",
             (Request::DeleteLeaked(_), _) => "DeleteLeakedInstances",
             (Request::RegisterBackend { .. }, _) => "RegisterBackend",
             (Request::DeregisterBackend { .. }, _) => "DeregisterBackend",
-            (Request::Describe(_), Catalog) => "DescribeCatalog",
-            (Request::Delete(_), Catalog) => "DeleteCatalog",
+            (Request::Describe(_), Cloud) => "DescribeCatalog",
+            (Request::Delete(_), Cloud) => "DeleteCatalog",
             (Request::Delete(_), Fault) => "DeleteFault",
             // No caller sends these, and they are refused.
-            (Request::Create(_), Catalog) => "CreateCatalog",
+            (Request::Create(_), Cloud) => "CreateCatalog",
             (Request::Create(_), Fault) => "CreateFault",
             (Request::Describe(_), Fault) => "DescribeFault",
-            (Request::Adopt { .. }, Catalog) => "AdoptCatalog",
+            (Request::Adopt { .. }, Cloud) => "AdoptCatalog",
             (Request::Adopt { .. }, Fault) => "AdoptFault",
-            (Request::Reserve { .. }, Catalog) => "ReserveCatalog",
+            (Request::Reserve { .. }, Cloud) => "ReserveCatalog",
             (Request::Reserve { .. }, Fault) => "ReserveFault",
-            (Request::Retry(..), Catalog) => "RetryCatalog",
+            (Request::Retry(..), Cloud) => "RetryCatalog",
             (Request::Retry(..), Fault) => "RetryFault",
-            (Request::Update(..), Catalog) => "UpdateCatalog",
+            (Request::Update(..), Cloud) => "UpdateCatalog",
             (Request::Update(..), Fault) => "UpdateFault",
         }
     }
@@ -88,14 +88,17 @@ pub enum Request {
         /// The specification of the resource.
         spec: ResourceSpec,
         /// What the earlier process knew about it.
-        former: Box<Former>,
+        #[serde(rename = "former")]
+        previous: Box<Previous>,
     },
     /// Set a catalog. Instances created from now on use it; existing instances keep their hardware.
-    PutCatalog {
+    #[serde(rename = "PutCatalog")]
+    PutCloud {
         /// The name of the catalog.
         id: ResourceId,
         /// Its contents.
-        catalog: Box<Catalog>,
+        #[serde(rename = "catalog")]
+        cloud_spec: Box<CloudSpec>,
         /// What an earlier process did about its clock, for a catalog that does not exist yet.
         #[serde(default)]
         clock: Option<ClockRecord>,
@@ -106,8 +109,9 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Box<Cost>>,
         /// What was found about its callers in an earlier process, for a catalog that does not exist yet.
-        #[serde(default, skip_serializing_if = "CallerFindings::is_empty")]
-        findings: CallerFindings,
+        #[serde(default, skip_serializing_if = "MistakesByCaller::is_empty")]
+        #[serde(rename = "findings")]
+        caller_mistakes: MistakesByCaller,
     },
     /// Set a fault of an account. A changed fault keeps what it has done.
     PutFault {
@@ -119,7 +123,8 @@ pub enum Request {
         record: FaultRecord,
         /// The resources that the fault afflicted in an earlier process.
         #[serde(default)]
-        afflicted: Vec<ResourceId>,
+        #[serde(rename = "afflicted")]
+        affected_ids: Vec<ResourceId>,
         /// Whether it afflicted more than these.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut: bool,
@@ -140,7 +145,8 @@ pub enum Request {
     /// has the answer.
     DescribeModel {
         /// The catalog.
-        catalog: ResourceId,
+        #[serde(rename = "catalog")]
+        cloud_spec: ResourceId,
         /// The model.
         model: Model,
     },
@@ -193,9 +199,9 @@ impl Request {
         match self {
             Self::Create(spec) | Self::Adopt { spec, .. } => &spec.id,
             Self::Reserve { id, .. }
-            | Self::PutCatalog { id, .. }
+            | Self::PutCloud { id, .. }
             | Self::PutFault { id, .. }
-            | Self::DescribeModel { catalog: id, .. }
+            | Self::DescribeModel { cloud_spec: id, .. }
             | Self::RegisterBackend { load_balancer: id, .. }
             | Self::DeregisterBackend { load_balancer: id, .. }
             | Self::Describe(id)

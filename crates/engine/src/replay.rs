@@ -88,10 +88,10 @@ fn told(record: &Record) -> String {
             format!("{} of {} was answered {outcome:?}", operation.verb(), operation.request.target())
         }
         Record::Event(Event { at, id, kind, .. }) => format!("{kind:?} happened to {id} at {at}"),
-        Record::RoomFreed { at, room, waiting } => {
-            format!("{waiting} was told that there is room in {room:?} at {at}")
+        Record::CapacityFreed { at, capacity, waiting } => {
+            format!("{waiting} was told that there is room in {capacity:?} at {at}")
         }
-        Record::TurnEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
+        Record::GrantEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
         Record::FaultWindow { at, fault, begins } => {
             format!("a window of {fault} {} at {at}", if *begins { "began" } else { "ended" })
         }
@@ -213,8 +213,8 @@ impl Playing {
             }
             // One deadline at a time: an operation with an earlier time may come between two.
             Record::Event(Event { at, .. })
-            | Record::RoomFreed { at, .. }
-            | Record::TurnEnded { at, .. }
+            | Record::CapacityFreed { at, .. }
+            | Record::GrantEnded { at, .. }
             | Record::FaultEnded { at, .. }
             | Record::FaultWindow { at, .. } => {
                 while self.made.is_empty() && self.engine.next_deadline().is_some_and(|due| due <= *at) {

@@ -6,17 +6,17 @@ use std::time::Duration;
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::Affliction;
-use crate::catalog::Hardware;
+use crate::active_effect::ActiveEffect;
 use crate::clock::CloudTime;
+use crate::cloud_spec::Hardware;
+use crate::environment::{Environment, Instant};
 use crate::event::{Event, EventKind, Took};
 use crate::latency::Latency;
 use crate::seed::Decision;
-use crate::setting::{Instant, Setting};
 use crate::spec::{ResourceSpec, StageSpec};
 use crate::usage::Footprint;
 
-mod afflicted;
+mod affected;
 
 /// The state of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,7 +124,8 @@ pub struct Resource {
     pub backends: BTreeMap<String, StageName>,
     /// What is wrong with it, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub afflictions: BTreeMap<String, Affliction>,
+    #[serde(rename = "afflictions")]
+    pub active_effects: BTreeMap<String, ActiveEffect>,
     /// When the notices among its afflictions are over, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<String, Due>,
@@ -195,11 +196,11 @@ impl Resource {
         hardware: Hardware,
         created: SimTime,
         reached: &BTreeMap<StageName, SimTime>,
-        setting: Setting<'_>,
+        environment: Environment<'_>,
     ) -> Self {
         let progress = |stage: &StageSpec| {
             let (state, time) = match reached.get(&stage.name) {
-                Some(&at) => (StageState::Reached { at }, setting.clock.map(|clock| clock.time(at))),
+                Some(&at) => (StageState::Reached { at }, environment.clock.map(|clock| clock.time(at))),
                 None => (StageState::Blocked, None),
             };
             Progress { state, attempt: 0, time }
@@ -209,7 +210,7 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
-        let (backends, afflictions, notices) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (backends, active_effects, notices) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (deleting, update) = (None, None);
         let mut resource = Self {
             spec,
@@ -219,7 +220,7 @@ impl Resource {
             deleting,
             update,
             backends,
-            afflictions,
+            active_effects,
             notices,
             creator: String::new(),
             unanswered: None,
@@ -227,9 +228,9 @@ impl Resource {
             adopted: None,
             progress,
         };
-        resource.restore_instants(setting);
-        resource.enter_ready_stages(setting);
-        if let Some(clock) = setting.clock {
+        resource.restore_instants(environment);
+        resource.enter_ready_stages(environment);
+        if let Some(clock) = environment.clock {
             // Nothing ends that was not over before the clock stood still.
             resource.set_ends(|ends| (clock.when(clock.hold(ends)), clock.hold(ends)));
         }
@@ -239,15 +240,16 @@ impl Resource {
     /// Restores the exact times at which adopted stages were reached, where the times were recorded in whole seconds.
     /// The latency of a stage is drawn again, which gives its deadline. If the deadline is within the recorded second,
     /// it is the exact time. So the following stages are due when they would have been.
-    fn restore_instants(&mut self, setting: Setting<'_>) {
+    fn restore_instants(&mut self, environment: Environment<'_>) {
         // Each round restores at least the stages whose predecessors were restored in the round before.
         for _ in 0..self.progress.len() {
             for index in 0..self.progress.len() {
                 let StageState::Reached { at } = self.progress[index].state else { continue };
                 let stage = &self.spec.stages[index];
-                let Some(since) = self.ready_since(stage, setting) else { continue };
-                let mut draws = setting.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), 0);
-                let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
+                let Some(since) = self.ready_since(stage, environment) else { continue };
+                let mut draws =
+                    environment.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), 0);
+                let (due, time) = environment.end(since, environment.of_stage(stage).draw(&mut draws));
                 if let Some(due) = due.filter(|due| at <= *due && due.since(at) < Duration::from_secs(1)) {
                     let progress = &mut self.progress[index];
                     (progress.state, progress.time) = (StageState::Reached { at: due }, time);
@@ -333,7 +335,7 @@ impl Resource {
 
     /// Ends the stages that are due by a deadline, with the drawn result, and enters the stages that waited for them.
     /// Returns the events in order.
-    pub(crate) fn end_due_stages(&mut self, now: Deadline, setting: Setting<'_>) -> Vec<Event> {
+    pub(crate) fn end_due_stages(&mut self, now: Deadline, environment: Environment<'_>) -> Vec<Event> {
         let mut events = Vec::new();
         let held = self.held_stages();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
@@ -346,8 +348,10 @@ impl Resource {
             let id = &self.spec.id;
             let name = stage.name.clone();
             let decision = Decision::Failure(&stage.name);
-            let fails =
-                setting.seed.draws(self.spec.drawn_by(), decision, progress.attempt).happens(stage.failure);
+            let fails = environment
+                .seed
+                .draws(self.spec.drawn_by(), decision, progress.attempt)
+                .happens(stage.failure);
             let kind = if fails {
                 let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
                 progress.state = StageState::Failed { at, cause: cause.clone() };
@@ -370,12 +374,17 @@ impl Resource {
         {
             last.is_all = true;
         }
-        self.enter_ready_stages(setting);
+        self.enter_ready_stages(environment);
         events
     }
 
     /// Enters a failed stage again. Returns whether the stage had failed, or none if there is no such stage.
-    pub(crate) fn retry(&mut self, now: SimTime, name: &StageName, setting: Setting<'_>) -> Option<bool> {
+    pub(crate) fn retry(
+        &mut self,
+        now: SimTime,
+        name: &StageName,
+        environment: Environment<'_>,
+    ) -> Option<bool> {
         let index = self.spec.stages.iter().position(|stage| stage.name == *name)?;
         let progress = &mut self.progress[index];
         if !matches!(progress.state, StageState::Failed { .. }) {
@@ -383,23 +392,28 @@ impl Resource {
         }
         progress.attempt = progress.attempt.saturating_add(1);
         self.generation += 1;
-        let (at, time) = (now, setting.time(now));
-        self.enter(index, Instant { at, time }, setting);
-        if let Some(clock) = setting.clock {
+        let (at, time) = (now, environment.time(now));
+        self.enter(index, Instant { at, time }, environment);
+        if let Some(clock) = environment.clock {
             self.set_ends(|ends| (clock.when(clock.hold(ends)), clock.hold(ends)));
         }
         Some(true)
     }
 
     /// Begins an update, unless it is the last one that was requested. Returns whether it did.
-    pub(crate) fn begin_update(&mut self, now: SimTime, update: &UpdateSpec, setting: Setting<'_>) -> bool {
+    pub(crate) fn begin_update(
+        &mut self,
+        now: SimTime,
+        update: &UpdateSpec,
+        environment: Environment<'_>,
+    ) -> bool {
         let UpdateSpec { name, to, since, latency } = update;
         if self.update.as_ref().is_some_and(|known| known.name == *name) {
             return false;
         }
         let since = (*since).min(now);
-        let takes = latency.draw(&mut setting.seed.draws(self.spec.drawn_by(), Decision::Update(to), 0));
-        let (due, ends) = setting.end_of_new(since, takes);
+        let takes = latency.draw(&mut environment.seed.draws(self.spec.drawn_by(), Decision::Update(to), 0));
+        let (due, ends) = environment.end_of_new(since, takes);
         self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due, ends } });
         self.generation += 1;
         true
@@ -428,28 +442,28 @@ impl Resource {
     }
 
     /// Begins the deletion, which ends everything else, or continues one that an earlier process began.
-    pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, setting: Setting<'_>) {
-        let mut draws = setting.seed.draws(self.spec.drawn_by(), Decision::Deletion, 0);
-        let duration = setting.of_deletion(&self.spec).draw(&mut draws);
-        let (due, ends) = setting.end_of_new(since, duration);
-        let accepted = (!is_adopted).then(|| setting.time(since));
+    pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, environment: Environment<'_>) {
+        let mut draws = environment.seed.draws(self.spec.drawn_by(), Decision::Deletion, 0);
+        let duration = environment.of_deletion(&self.spec).draw(&mut draws);
+        let (due, ends) = environment.end_of_new(since, duration);
+        let accepted = (!is_adopted).then(|| environment.time(since));
         self.deleting = Some(Deletion { since, due, ends, accepted });
         self.generation += 1;
     }
 
     /// Enters each blocked stage whose predecessors are all reached, at the time when the last of them was reached.
     /// Because that time is used and not the time of the call, late polls and restarts change nothing.
-    fn enter_ready_stages(&mut self, setting: Setting<'_>) {
+    fn enter_ready_stages(&mut self, environment: Environment<'_>) {
         for index in 0..self.progress.len() {
             if self.progress[index].state == StageState::Blocked
-                && let Some(since) = self.ready_since(&self.spec.stages[index], setting)
+                && let Some(since) = self.ready_since(&self.spec.stages[index], environment)
             {
-                self.enter(index, since, setting);
+                self.enter(index, since, environment);
             }
         }
     }
 
-    fn ready_since(&self, stage: &StageSpec, setting: Setting<'_>) -> Option<Instant> {
+    fn ready_since(&self, stage: &StageSpec, environment: Environment<'_>) -> Option<Instant> {
         let reached = |name: &StageName| {
             let known = self.spec.stages.iter().position(|known| known.name == *name)?;
             let Progress { state: StageState::Reached { at }, time, .. } = &self.progress[known] else {
@@ -457,7 +471,7 @@ impl Resource {
             };
             Some(Instant { at: *at, time: time.unwrap_or_else(|| (*at).into()) })
         };
-        let created = Instant { at: self.created, time: setting.time(self.created) };
+        let created = Instant { at: self.created, time: environment.time(self.created) };
         // The clock may have leapt since the creation, and what it was before is not known.
         let first = if stage.after.is_empty() { created.time } else { CloudTime::default() };
         stage.after.iter().try_fold(Instant { time: first, ..created }, |since, name| {
@@ -467,18 +481,18 @@ impl Resource {
     }
 
     /// Enters a stage. This is the one place where its duration is drawn.
-    fn enter(&mut self, index: usize, since: Instant, setting: Setting<'_>) {
+    fn enter(&mut self, index: usize, since: Instant, environment: Environment<'_>) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];
         let mut draws =
-            setting.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), progress.attempt);
-        let (due, time) = setting.end(since, setting.of_stage(stage).draw(&mut draws));
+            environment.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), progress.attempt);
+        let (due, time) = environment.end(since, environment.of_stage(stage).draw(&mut draws));
         (progress.state, progress.time) = (StageState::Running { since: since.at, due }, time);
     }
 
     /// Whether it is an instance of a catalog.
-    pub(crate) fn is_of(&self, catalog: &ResourceId) -> bool {
-        self.spec.id.kind == ResourceKind::Instance && self.spec.catalog == catalog.name
+    pub(crate) fn is_of(&self, cloud_spec: &ResourceId) -> bool {
+        self.spec.id.kind == ResourceKind::Instance && self.spec.cloud_spec == cloud_spec.name
     }
 
     /// Changes the ends of everything that is under way, by their times of the cloud.

@@ -1,11 +1,11 @@
 //! The source of all random draws.
 
-use nephele_model::{DrawKey, Odds, ResourceId, StageName, Verb};
+use nephele_model::{Odds, ResourceId, SeedKey, StageName, Verb};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::canonical::Canonical;
+use crate::hasher::StableHasher;
 
 /// The seed of a cloud: any text, three words by custom. The same seed and the same identities give the same draws.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) enum Decision<'a> {
         operation: Verb,
     },
     /// Whether a fault afflicts a resource.
-    Affliction {
+    ActiveEffect {
         /// The name of the fault.
         fault: &'a str,
     },
@@ -67,7 +67,7 @@ impl Seed {
     /// number give the same draw on every machine and in every release.
     #[must_use]
     pub fn fraction(&self, key: &[&str], number: u64) -> f64 {
-        let mut whole = Canonical::new();
+        let mut whole = StableHasher::new();
         whole.text(&self.0);
         whole.list(key, |whole, part| whole.text(part));
         whole.number(number);
@@ -78,19 +78,19 @@ impl Seed {
     /// means the same on every machine and in every release.
     pub(crate) fn draws(
         &self,
-        (id, draw_key): (&ResourceId, Option<&DrawKey>),
+        (id, seed_key): (&ResourceId, Option<&SeedKey>),
         decision: Decision<'_>,
         attempt: u32,
     ) -> Draws {
-        let mut key = Canonical::new();
+        let mut key = StableHasher::new();
         key.text(&self.0);
-        match draw_key {
+        match seed_key {
             None => key.id(id),
-            Some(draw_key) => {
+            Some(seed_key) => {
                 // No resource has an empty name, so the key of a set never equals the key of a name.
                 key.id(&ResourceId { name: String::new(), ..id.clone() });
-                key.text(&draw_key.set);
-                key.number(u64::from(draw_key.ordinal));
+                key.text(&seed_key.owner_set);
+                key.number(u64::from(seed_key.ordinal));
             }
         }
         let parts: &[&str] = match decision {
@@ -99,7 +99,7 @@ impl Seed {
             Decision::Deletion => &["deletion", ""],
             Decision::Update(to) => &["update", to],
             Decision::Fault { fault, operation } => &["fault", fault, operation.as_str()],
-            Decision::Affliction { fault } => &["affliction", fault],
+            Decision::ActiveEffect { fault } => &["affliction", fault],
             Decision::FaultDelay { fault, operation } => &["fault-delay", fault, operation.as_str()],
             Decision::FaultLag { fault, operation } => &["fault-lag", fault, operation.as_str()],
         };

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nephele_model::{DrawKey, Endpoint, Market, Odds, ResourceId, StageName};
+use nephele_model::{Endpoint, Market, Odds, ResourceId, SeedKey, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::affliction::Affliction;
-use crate::catalog::Model;
+use crate::active_effect::ActiveEffect;
+use crate::cloud_spec::Model;
 use crate::latency::Latency;
 
 /// The specification of a resource.
@@ -15,14 +15,16 @@ pub struct ResourceSpec {
     /// Its name.
     pub id: ResourceId,
     /// The key of its draws. None uses the name.
-    pub draw_key: Option<DrawKey>,
+    #[serde(rename = "draw_key")]
+    pub seed_key: Option<SeedKey>,
     /// Its zone.
     pub zone: Option<String>,
     /// Its region. The engine gives it no meaning but in faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
-    pub catalog: String,
+    #[serde(rename = "catalog")]
+    pub cloud_spec: String,
     /// Its instance type.
     pub instance_type: Option<String>,
     /// How an instance is paid for.
@@ -66,10 +68,10 @@ impl ResourceSpec {
     pub fn new(id: ResourceId) -> Self {
         Self {
             id,
-            draw_key: None,
+            seed_key: None,
             zone: None,
             region: None,
-            catalog: String::new(),
+            cloud_spec: String::new(),
             instance_type: None,
             market: Market::OnDemand,
             image: None,
@@ -84,21 +86,21 @@ impl ResourceSpec {
     }
 
     /// What its draws are keyed by.
-    pub(crate) fn drawn_by(&self) -> (&ResourceId, Option<&DrawKey>) {
-        (&self.id, self.draw_key.as_ref())
+    pub(crate) fn drawn_by(&self) -> (&ResourceId, Option<&SeedKey>) {
+        (&self.id, self.seed_key.as_ref())
     }
 
-    pub(crate) fn catalog_id(&self) -> ResourceId {
-        ResourceId::catalog(&self.id.account, &self.catalog)
+    pub(crate) fn cloud_id(&self) -> ResourceId {
+        ResourceId::cloud(&self.id.namespace, &self.cloud_spec)
     }
 
     /// Whether it can have an affliction.
-    pub(crate) fn can_have(&self, affliction: &Affliction) -> bool {
+    pub(crate) fn can_have(&self, active_effect: &ActiveEffect) -> bool {
         let has = |name: &StageName| self.stages.iter().any(|stage| stage.name == *name);
-        affliction.of == self.id.kind
-            && affliction.among.as_ref().is_none_or(has)
-            && affliction.after.as_ref().is_none_or(has)
-            && affliction.market.is_none_or(|market| market == self.market)
+        active_effect.of == self.id.kind
+            && active_effect.among.as_ref().is_none_or(has)
+            && active_effect.after.as_ref().is_none_or(has)
+            && active_effect.market.is_none_or(|market| market == self.market)
     }
 
     pub(crate) fn model(&self) -> Model {

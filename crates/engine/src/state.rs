@@ -8,18 +8,18 @@ use thiserror::Error;
 
 use crate::adoption::Reservation;
 use crate::api_limits::NamedCalls;
-use crate::catalog::Catalog;
+use crate::billing::NamedBilling;
+use crate::caller_mistakes::NamedCallerMistakes;
 use crate::clock::NamedClock;
+use crate::cloud_spec::CloudSpec;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::fault::FaultState;
-use crate::findings::NamedFindings;
 use crate::leak::Leaked;
-use crate::meter::NamedMeter;
 use crate::resource::Resource;
-use crate::room::{Lines, Waiter};
 use crate::seed::Seed;
 use crate::usage::Footprint;
+use crate::wait_queue::{WaitQueues, Waiter};
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
 const NUMBER_MAX: u64 = u64::MAX / 2;
@@ -34,7 +34,8 @@ pub struct State {
     /// The number of the next record of its journal.
     pub next: u64,
     /// The catalogs, ordered by name.
-    pub catalogs: Vec<NamedCatalog>,
+    #[serde(rename = "catalogs")]
+    pub cloud_specs: Vec<NamedCloud>,
     /// The resources, ordered by name.
     pub resources: Vec<Resource>,
     /// The reservations, see [`crate::Request::Reserve`], ordered by name.
@@ -55,19 +56,22 @@ pub struct State {
     pub leaked: Vec<Leaked>,
     /// What was spent, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub meters: Vec<NamedMeter>,
+    #[serde(rename = "meters")]
+    pub billings: Vec<NamedBilling>,
     /// What was found about callers, ordered by catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<NamedFindings>,
+    #[serde(rename = "findings")]
+    pub caller_mistakes: Vec<NamedCallerMistakes>,
 }
 
 /// A catalog with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedCatalog {
+pub struct NamedCloud {
     /// Its name.
     pub id: ResourceId,
     /// Its contents.
-    pub catalog: Catalog,
+    #[serde(rename = "catalog")]
+    pub cloud_spec: CloudSpec,
 }
 
 /// A reservation of room for a resource.
@@ -112,9 +116,9 @@ impl Engine {
         let clouds = || self.clouds.iter();
         State {
             config: self.clouds.config.clone(),
-            catalogs: clouds()
-                .filter_map(|(id, cloud)| Some((id, cloud.catalog.clone()?)))
-                .map(|(id, catalog)| NamedCatalog { id: id.clone(), catalog })
+            cloud_specs: clouds()
+                .filter_map(|(id, cloud)| Some((id, cloud.cloud_spec.clone()?)))
+                .map(|(id, cloud_spec)| NamedCloud { id: id.clone(), cloud_spec })
                 .collect(),
             seed: self.clouds.seed.clone(),
             next: self.journal.next(),
@@ -123,16 +127,16 @@ impl Engine {
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
             leaked: self.leaks.values().cloned().collect(),
-            meters: self.meters(),
+            billings: self.billings(),
             clocks: clouds()
                 .filter_map(|(id, cloud)| Some(NamedClock { id: id.clone(), clock: cloud.clock? }))
                 .collect(),
             calls: clouds()
                 .filter_map(|(id, cloud)| Some(NamedCalls { id: id.clone(), calls: cloud.calls? }))
                 .collect(),
-            findings: self
-                .all_findings()
-                .map(|(id, callers)| NamedFindings { id: id.clone(), callers: callers.clone() })
+            caller_mistakes: self
+                .all_caller_mistakes()
+                .map(|(id, callers)| NamedCallerMistakes { id: id.clone(), callers: callers.clone() })
                 .collect(),
         }
     }
@@ -144,7 +148,7 @@ impl Engine {
     pub fn from_state(state: State) -> Result<Self, StateError> {
         let State {
             config,
-            catalogs,
+            cloud_specs,
             seed,
             next,
             resources,
@@ -154,15 +158,15 @@ impl Engine {
             clocks,
             calls,
             leaked,
-            meters,
-            findings,
+            billings,
+            caller_mistakes,
         } = state;
         let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
         }
         let mut names = BTreeSet::new();
-        let ids = catalogs.iter().map(|named| &named.id);
+        let ids = cloud_specs.iter().map(|named| &named.id);
         let ids = ids.chain(resources.iter().map(|resource| &resource.spec.id));
         let ids = ids.chain(reserved.iter().map(|reserved| &reserved.id));
         let ids = ids.chain(faults.iter().map(|fault| &fault.id));
@@ -186,8 +190,8 @@ impl Engine {
             engine.reserved.entry(id).and_modify(|known| known.backends = backends);
         }
         engine.adopt_leaked(SimTime::default(), &leaked);
-        for NamedCatalog { id, catalog } in catalogs {
-            engine.clouds.change(&id, |cloud| cloud.catalog = Some(catalog));
+        for NamedCloud { id, cloud_spec } in cloud_specs {
+            engine.clouds.change(&id, |cloud| cloud.cloud_spec = Some(cloud_spec));
         }
         for NamedClock { id, clock } in clocks {
             engine.clouds.change(&id, |cloud| cloud.clock = Some(clock));
@@ -195,11 +199,11 @@ impl Engine {
         for NamedCalls { id, calls } in calls {
             engine.clouds.change(&id, |cloud| cloud.calls = Some(calls));
         }
-        engine.restore_meters(meters);
-        for NamedFindings { id, callers } in findings {
-            engine.clouds.change(&id, |cloud| cloud.findings = callers);
+        engine.restore_billings(billings);
+        for NamedCallerMistakes { id, callers } in caller_mistakes {
+            engine.clouds.change(&id, |cloud| cloud.caller_mistakes = callers);
         }
-        engine.waiting = Lines::of_waiters(waiting);
+        engine.waiting = WaitQueues::of_waiters(waiting);
         faults.into_iter().for_each(|fault| engine.faults.insert(fault));
         Ok(engine)
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{Market, Quota, ResourceId, ResourceKind, Room};
+use nephele_model::{Capacity, Market, Quota, ResourceId, ResourceKind};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Hardware;
+use crate::cloud_spec::Hardware;
 use crate::spec::ResourceSpec;
 
 /// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
@@ -16,7 +16,8 @@ pub struct Footprint {
     /// The zone.
     pub zone: Option<String>,
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
-    pub catalog: String,
+    #[serde(rename = "catalog")]
+    pub cloud_spec: String,
     /// The instance type.
     pub instance_type: Option<String>,
     /// The processors of an instance.
@@ -29,68 +30,70 @@ pub struct Footprint {
 impl Footprint {
     /// The footprint of a resource with this hardware.
     pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
-        let ResourceSpec { zone, catalog, instance_type, market, .. } = spec;
-        let (zone, catalog, instance_type) = (zone.clone(), catalog.clone(), instance_type.clone());
-        Self { zone, catalog, instance_type, processors: hardware.processors(), market: *market }
+        let ResourceSpec { zone, cloud_spec, instance_type, market, .. } = spec;
+        let (zone, cloud_spec, instance_type) = (zone.clone(), cloud_spec.clone(), instance_type.clone());
+        Self { zone, cloud_spec, instance_type, processors: hardware.processors(), market: *market }
     }
 
     /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.
-    pub(crate) fn rooms(&self, id: &ResourceId) -> impl Iterator<Item = (Room, u32)> + use<> {
-        let Self { zone, catalog, instance_type, processors, market: _ } = self;
-        let account = Room::Quota { account: id.account.clone(), kind: id.kind };
-        let catalog = ResourceId::catalog(&id.account, catalog);
-        let quota = |of| Room::CatalogQuota { catalog: catalog.clone(), of };
-        let stock = |instance_type: &Option<String>, zone: &Option<String>| Room::Stock {
-            catalog: catalog.clone(),
+    pub(crate) fn capacities(&self, id: &ResourceId) -> impl Iterator<Item = (Capacity, u32)> + use<> {
+        let Self { zone, cloud_spec, instance_type, processors, market: _ } = self;
+        let namespace = Capacity::Quota { namespace: id.namespace.clone(), kind: id.kind };
+        let cloud_spec = ResourceId::cloud(&id.namespace, cloud_spec);
+        let quota = |of| Capacity::CloudQuota { cloud_spec: cloud_spec.clone(), of };
+        let stock = |instance_type: &Option<String>, zone: &Option<String>| Capacity::Stock {
+            cloud_spec: cloud_spec.clone(),
             instance_type: instance_type.clone(),
             zone: zone.clone(),
         };
-        let mut rooms = Vec::with_capacity(8);
+        let mut capacities = Vec::with_capacity(8);
         match id.kind {
             ResourceKind::Instance => {
-                rooms.extend(zone.clone().map(|zone| (Room::Zone(zone), 1)));
+                capacities.extend(zone.clone().map(|zone| (Capacity::Zone(zone), 1)));
                 if instance_type.is_some() {
-                    rooms.extend(zone.is_some().then(|| (stock(instance_type, zone), 1)));
-                    rooms.push((stock(instance_type, &None), 1));
+                    capacities.extend(zone.is_some().then(|| (stock(instance_type, zone), 1)));
+                    capacities.push((stock(instance_type, &None), 1));
                 }
-                rooms.extend(zone.is_some().then(|| (stock(&None, zone), 1)));
-                rooms.push((stock(&None, &None), 1));
-                rooms.push((account, 1));
-                rooms.push((quota(Quota::Instances), 1));
-                rooms.push((quota(Quota::Processors), *processors));
+                capacities.extend(zone.is_some().then(|| (stock(&None, zone), 1)));
+                capacities.push((stock(&None, &None), 1));
+                capacities.push((namespace, 1));
+                capacities.push((quota(Quota::Instances), 1));
+                capacities.push((quota(Quota::Processors), *processors));
             }
-            ResourceKind::LoadBalancer => rooms.extend([(account, 1), (quota(Quota::LoadBalancers), 1)]),
-            ResourceKind::Catalog | ResourceKind::Fault => {}
+            ResourceKind::LoadBalancer => {
+                capacities.extend([(namespace, 1), (quota(Quota::LoadBalancers), 1)])
+            }
+            ResourceKind::Cloud | ResourceKind::Fault => {}
         }
-        rooms.into_iter().filter(|(_, amount)| *amount > 0)
+        capacities.into_iter().filter(|(_, amount)| *amount > 0)
     }
 }
 
 /// How much of each room is taken. It is updated as resources come and go, so that a creation need not count them. Rooms
 /// without a limit count too, because they may get one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Usage(BTreeMap<Room, u64>);
+pub(crate) struct Usage(BTreeMap<Capacity, u64>);
 
 impl Usage {
     /// How much of a room is taken.
-    pub(crate) fn taken(&self, room: &Room) -> u64 {
-        self.0.get(room).copied().unwrap_or(0)
+    pub(crate) fn taken(&self, capacity: &Capacity) -> u64 {
+        self.0.get(capacity).copied().unwrap_or(0)
     }
 
     pub(crate) fn take(&mut self, id: &ResourceId, footprint: &Footprint) {
-        for (room, amount) in footprint.rooms(id) {
-            let taken = self.0.entry(room).or_default();
+        for (capacity, amount) in footprint.capacities(id) {
+            let taken = self.0.entry(capacity).or_default();
             *taken = taken.saturating_add(amount.into());
         }
     }
 
     /// Removes rooms that become empty, because accounts come and go without end.
     pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
-        for (room, amount) in footprint.rooms(id) {
-            let taken = self.0.get_mut(&room).expect("room is taken before it is given back");
+        for (capacity, amount) in footprint.capacities(id) {
+            let taken = self.0.get_mut(&capacity).expect("room is taken before it is given back");
             *taken -= u64::from(amount);
             if *taken == 0 {
-                self.0.remove(&room);
+                self.0.remove(&capacity);
             }
         }
     }
@@ -98,9 +101,9 @@ impl Usage {
 
 /// A room that has a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoomUsage {
+pub struct CapacityUsage {
     /// The room.
-    pub room: Room,
+    pub capacity: Capacity,
     /// How much fits into it.
     pub limit: u32,
     /// How much of it is taken. More than the limit if the limit was lowered, and after a restart.

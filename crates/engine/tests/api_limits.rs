@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
 use nephele_engine::{
-    ApiLimits, CallerFindings, Catalog, Engine, Entry, Latency, Line, Operation, Outcome, Record, Replay,
+    ApiLimits, CloudSpec, Engine, Entry, Latency, Line, MistakesByCaller, Operation, Outcome, Record, Replay,
     Request, ResourceSpec,
 };
 use nephele_model::{CallRate, CloudError, ResourceId, SimTime};
@@ -12,15 +12,15 @@ use proptest::prelude::*;
 
 /// Sets the limits of the catalog without a name.
 fn put(api: ApiLimits) -> Request {
-    let id = ResourceId::catalog("default", "");
-    let catalog = Box::new(Catalog { api, ..Catalog::default() });
-    Request::PutCatalog {
+    let id = ResourceId::cloud("default", "");
+    let cloud_spec = Box::new(CloudSpec { api, ..CloudSpec::default() });
+    Request::PutCloud {
         id,
-        catalog,
+        cloud_spec,
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
@@ -29,7 +29,7 @@ fn rate(per_second: u32, burst: u32) -> ApiLimits {
 }
 
 fn lag(seconds: u64) -> ApiLimits {
-    ApiLimits { read_lag: Duration::from_secs(seconds), ..ApiLimits::default() }
+    ApiLimits { read_after_write_lag: Duration::from_secs(seconds), ..ApiLimits::default() }
 }
 
 fn limited(api: ApiLimits) -> Watched {
@@ -116,7 +116,7 @@ proptest! {
         lag in 0_u64..3,
         middle in 0_usize..60,
     ) {
-        let limits = ApiLimits { read_lag: Duration::from_secs(lag), ..rate(per_second, burst) };
+        let limits = ApiLimits { read_after_write_lag: Duration::from_secs(lag), ..rate(per_second, burst) };
         let mut engine = engine();
         let mut cursor = engine.journal().end();
         let mut lines = vec![Line::State(engine.state())];

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
-    CallerFindings, Catalog, ClockRecord, ClockSetting, Engine, Entry, Event, EventKind, Former, Latency,
-    Line, Rate, Record, Replay, Request, ResourceSpec, StageState, UpdateSpec,
+    ClockRecord, ClockSetting, CloudSpec, Engine, Entry, Event, EventKind, Latency, Line, MistakesByCaller,
+    Previous, Rate, Record, Replay, Request, ResourceSpec, StageState, UpdateSpec,
 };
 use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
 
 const END: SimTime = SimTime::from_millis(100_000_000_000);
 
-fn put(name: &str, clock: ClockSetting, former: Option<ClockRecord>) -> Request {
-    let id = ResourceId::catalog(id("m").account, name);
-    Request::PutCatalog {
+fn put(name: &str, clock: ClockSetting, previous: Option<ClockRecord>) -> Request {
+    let id = ResourceId::cloud(id("m").namespace, name);
+    Request::PutCloud {
         id,
-        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
-        clock: former,
+        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
+        clock: previous,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
@@ -29,34 +29,34 @@ fn paused() -> ClockSetting {
 }
 
 /// A machine of a catalog. Its stages take from 1 to 40 s, drawn.
-fn of(catalog: &str, name: &str) -> ResourceSpec {
+fn of(cloud_spec: &str, name: &str) -> ResourceSpec {
     let latency = Latency::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(40) };
-    ResourceSpec { catalog: catalog.into(), ..machine(name, &latency) }
+    ResourceSpec { cloud_spec: cloud_spec.into(), ..machine(name, &latency) }
 }
 
 /// Two clouds with three machines each, at second 1. One machine of each has an update, and one is being deleted.
 fn two_clouds() -> Watched {
     let mut engine = engine();
-    for catalog in ["north", "south"] {
-        ask(&mut engine, at(1), put(catalog, ClockSetting::default(), None)).expect("it is accepted");
+    for cloud_spec in ["north", "south"] {
+        ask(&mut engine, at(1), put(cloud_spec, ClockSetting::default(), None)).expect("it is accepted");
         for number in 0..3 {
-            let spec = of(catalog, &format!("{catalog}-{number}"));
+            let spec = of(cloud_spec, &format!("{cloud_spec}-{number}"));
             ask(&mut engine, at(1), Request::Create(spec)).expect("it is accepted");
         }
         let latency = Latency::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(90) };
         let update = UpdateSpec { name: "u".into(), to: "v2".into(), since: at(1), latency };
-        ask(&mut engine, at(1), Request::Update(id(&format!("{catalog}-0")), update))
+        ask(&mut engine, at(1), Request::Update(id(&format!("{cloud_spec}-0")), update))
             .expect("it is accepted");
-        ask(&mut engine, at(1), Request::Delete(id(&format!("{catalog}-2")))).expect("it is accepted");
+        ask(&mut engine, at(1), Request::Delete(id(&format!("{cloud_spec}-2")))).expect("it is accepted");
     }
     engine
 }
 
 /// The events of a cloud in the order of the journal, without their times.
-fn order(engine: &Engine, catalog: &str) -> Vec<(String, EventKind)> {
+fn order(engine: &Engine, cloud_spec: &str) -> Vec<(String, EventKind)> {
     let entries = engine.journal().since(1);
     let events = entries.filter_map(|entry| match &entry.record {
-        Record::Event(Event { id, kind, .. }) if id.name.starts_with(catalog) => {
+        Record::Event(Event { id, kind, .. }) if id.name.starts_with(cloud_spec) => {
             Some((id.name.clone(), kind.clone()))
         }
         _ => None,
@@ -138,7 +138,7 @@ proptest! {
             now = now + Duration::from_millis(wait);
             engine.poll(now);
             prop_assert_eq!(order(&engine, "north").len(), seen, "nothing passes by itself");
-            let is_pending = engine.resources().filter(|found| found.spec.catalog == "north").map(|found| {
+            let is_pending = engine.resources().filter(|found| found.spec.cloud_spec == "north").map(|found| {
                 let running = found.stages().filter(|(_, state)| matches!(state, StageState::Running { .. }));
                 if found.deleting.is_some() { 1 } else { running.count() }
             });
@@ -173,12 +173,12 @@ proptest! {
         ask(&mut before, at(5), put("north", setting, None)).unwrap();
         ask(&mut before, created, Request::Create(of("north", "m"))).unwrap();
         before.poll(stop);
-        let north = ResourceId::catalog(id("m").account, "north");
+        let north = ResourceId::cloud(id("m").namespace, "north");
         let record = before.clock(&north).map(|clock| ClockRecord { setting, since: clock.since, time: clock.time });
         let mut after = engine();
         ask(&mut after, stop, put("north", setting, record)).unwrap();
         let reached = reached_stages(&before, &id("m"));
-        let adopt = Request::Adopt { spec: of("north", "m"), former: Box::new(Former { created, reached, ..Former::default() }) };
+        let adopt = Request::Adopt { spec: of("north", "m"), previous: Box::new(Previous { created, reached, ..Previous::default() }) };
         ask(&mut after, stop, adopt).unwrap();
         after.poll(stop);
         // At a high rate a stage passes within a millisecond: the time of the cloud within it is not published.
@@ -195,7 +195,7 @@ proptest! {
 /// A machine that takes 10 s for each stage.
 fn slow() -> ResourceSpec {
     let latency = Latency::Fixed(Duration::from_secs(10));
-    ResourceSpec { catalog: "north".into(), ..machine("m", &latency) }
+    ResourceSpec { cloud_spec: "north".into(), ..machine("m", &latency) }
 }
 
 fn told(engine: &mut Watched, millis: u64) -> Vec<u64> {
@@ -231,7 +231,7 @@ fn rates_pauses_and_leaps_move_the_deadlines_at_once() {
 fn what_takes_no_time_waits_in_a_paused_cloud_and_continues_without_it() {
     let mut engine = engine();
     ask(&mut engine, at(0), put("north", paused(), None)).unwrap();
-    let spec = ResourceSpec { catalog: "north".into(), ..machine("m", &Latency::ZERO) };
+    let spec = ResourceSpec { cloud_spec: "north".into(), ..machine("m", &Latency::ZERO) };
     ask(&mut engine, at(1), Request::Create(spec)).unwrap();
     assert_eq!(told(&mut engine, 5_000), [0; 0]);
     let steps = |steps| put("north", ClockSetting { steps, ..paused() }, None);
@@ -240,7 +240,7 @@ fn what_takes_no_time_waits_in_a_paused_cloud_and_continues_without_it() {
     ask(&mut engine, at(7), steps(3)).unwrap();
     assert_eq!(told(&mut engine, 8_000), [7_000, 7_000]);
     // Without its catalog time passes again.
-    ask(&mut engine, at(9), Request::Delete(ResourceId::catalog(id("m").account, "north"))).unwrap();
+    ask(&mut engine, at(9), Request::Delete(ResourceId::cloud(id("m").namespace, "north"))).unwrap();
     assert_eq!(told(&mut engine, 9_000), [9_000]);
     ask(&mut engine, at(10), Request::Delete(id("m"))).unwrap();
     assert_eq!(told(&mut engine, 10_000), [10_000]);

@@ -6,20 +6,20 @@ use std::time::Duration;
 use crate::cloud::{ask, at, engine, id, machine};
 use crate::faults::put;
 use nephele_engine::{
-    CallerFindings, Catalog, ClockSetting, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, Former,
-    InstanceType, Journal, Latency, Line, Price, Rate, Replay, Request, ResourceSpec, Spent,
+    ClockSetting, CloudSpec, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, InstanceType, Journal,
+    Latency, Line, MistakesByCaller, Previous, Price, Rate, Replay, Request, ResourceSpec, Spent,
 };
 use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime};
 use proptest::prelude::*;
 
 const MICROS_OF_HOUR: u128 = 3_600_000_000;
 
-fn catalog() -> ResourceId {
-    ResourceId::catalog("default", "north")
+fn cloud_spec() -> ResourceId {
+    ResourceId::cloud("default", "north")
 }
 
 /// A catalog with the types `s` and `l`.
-fn priced(prices: [Price; 2], clock: ClockSetting) -> Catalog {
+fn priced(prices: [Price; 2], clock: ClockSetting) -> CloudSpec {
     let instance_type = |(name, price): (&str, Price)| InstanceType {
         name: name.into(),
         architecture: "amd64".into(),
@@ -27,17 +27,17 @@ fn priced(prices: [Price; 2], clock: ClockSetting) -> Catalog {
         price,
     };
     let instance_types = ["s", "l"].into_iter().zip(prices).map(instance_type).collect();
-    Catalog { instance_types, clock, ..Catalog::default() }
+    CloudSpec { instance_types, clock, ..CloudSpec::default() }
 }
 
-fn put_catalog(catalog_of: Catalog, cost: Option<Cost>) -> Request {
-    Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::new(catalog_of),
+fn put_cloud(cloud_of: CloudSpec, cost: Option<Cost>) -> Request {
+    Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::new(cloud_of),
         clock: None,
         leaked: Vec::new(),
         cost: cost.map(Box::new),
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
@@ -45,49 +45,49 @@ fn price(on_demand: u64, spot: u64) -> Price {
     Price { on_demand, spot }
 }
 
-fn usual() -> Catalog {
+fn usual() -> CloudSpec {
     priced([price(100_000, 30_000), price(400_000, 100_000)], ClockSetting::default())
 }
 
-fn spec(name: &str, group: &str, instance_type: &str, market: Market) -> ResourceSpec {
+fn spec(name: &str, cluster: &str, instance_type: &str, market: Market) -> ResourceSpec {
     let spec = machine(name, &Latency::Fixed(Duration::from_secs(3)));
     ResourceSpec {
-        id: ResourceId { group: group.into(), ..id(name) },
-        catalog: "north".into(),
+        id: ResourceId { cluster: cluster.into(), ..id(name) },
+        cloud_spec: "north".into(),
         instance_type: Some(instance_type.into()),
         market,
         ..spec
     }
 }
 
-fn create(name: &str, group: &str, instance_type: &str, market: Market) -> Request {
-    Request::Create(spec(name, group, instance_type, market))
+fn create(name: &str, cluster: &str, instance_type: &str, market: Market) -> Request {
+    Request::Create(spec(name, cluster, instance_type, market))
 }
 
-fn delete(name: &str, group: &str) -> Request {
-    Request::Delete(ResourceId { group: group.into(), ..id(name) })
+fn delete(name: &str, cluster: &str) -> Request {
+    Request::Delete(ResourceId { cluster: cluster.into(), ..id(name) })
 }
 
 const HOUR: u64 = 3600;
 
 fn total(engine: &Engine, now: SimTime) -> (u64, u64) {
-    let Spent { total, per_hour } = engine.cost(&catalog(), now).unwrap_or_default().all;
+    let Spent { total, per_hour } = engine.cost(&cloud_spec(), now).unwrap_or_default().all;
     (total, per_hour)
 }
 
 #[test]
 fn an_instance_costs_its_price_from_its_creation_until_its_deletion_ends() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
-    assert_eq!(engine.cost(&catalog(), at(HOUR)), None);
+    ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
+    assert_eq!(engine.cost(&cloud_spec(), at(HOUR)), None);
     ask(&mut engine, at(HOUR), create("a", "one", "s", Market::OnDemand)).unwrap();
     ask(&mut engine, at(HOUR), create("b", "two", "l", Market::Spot)).unwrap();
     ask(&mut engine, at(HOUR), create("c", "two", "l", Market::OnDemand)).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (600_000, 600_000));
-    let cost = engine.cost(&catalog(), at(2 * HOUR)).unwrap();
+    let cost = engine.cost(&cloud_spec(), at(2 * HOUR)).unwrap();
     let spent = |total| Spent { total, per_hour: total };
     let expected = [("one".to_owned(), spent(100_000)), ("two".to_owned(), spent(500_000))];
-    assert_eq!((cost.time, cost.groups), (CloudTime::from(at(2 * HOUR)), expected.into()));
+    assert_eq!((cost.time, cost.clusters), (CloudTime::from(at(2 * HOUR)), expected.into()));
     // The deletion takes three seconds.
     ask(&mut engine, at(2 * HOUR), delete("c", "two")).unwrap();
     engine.poll(at(3 * HOUR));
@@ -97,9 +97,9 @@ fn an_instance_costs_its_price_from_its_creation_until_its_deletion_ends() {
 #[test]
 fn a_changed_price_is_for_the_time_after_the_change_and_a_clock_that_stands_still_costs_nothing() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
+    ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     ask(&mut engine, at(0), create("a", "one", "s", Market::OnDemand)).unwrap();
-    let dear = |clock| put_catalog(priced([price(1_000_000, 0), price(0, 0)], clock), None);
+    let dear = |clock| put_cloud(priced([price(1_000_000, 0), price(0, 0)], clock), None);
     ask(&mut engine, at(HOUR), dear(ClockSetting::default())).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (1_100_000, 1_000_000));
     let still = ClockSetting { is_paused: true, ..ClockSetting::default() };
@@ -117,13 +117,13 @@ fn a_changed_price_is_for_the_time_after_the_change_and_a_clock_that_stands_stil
 #[test]
 fn a_leaked_instance_costs_until_it_is_deleted() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
+    ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     ask(&mut engine, at(0), create("a", "one", "s", Market::OnDemand)).unwrap();
     let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
     ask(&mut engine, at(0), put("f", leak)).unwrap();
     ask(&mut engine, at(HOUR), delete("a", "one")).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (200_000, 100_000));
-    ask(&mut engine, at(2 * HOUR), Request::DeleteLeaked(catalog())).unwrap();
+    ask(&mut engine, at(2 * HOUR), Request::DeleteLeaked(cloud_spec())).unwrap();
     assert_eq!(total(&engine, at(3 * HOUR)), (200_000, 0));
 }
 
@@ -131,36 +131,36 @@ fn a_leaked_instance_costs_until_it_is_deleted() {
 #[test]
 fn the_total_continues_where_an_earlier_process_left_it() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
+    ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     ask(&mut engine, at(0), create("a", "one", "s", Market::OnDemand)).unwrap();
     ask(&mut engine, at(HOUR), create("b", "gone", "l", Market::OnDemand)).unwrap();
     ask(&mut engine, at(HOUR), delete("b", "gone")).unwrap();
     engine.poll(at(2 * HOUR));
-    let before = engine.cost(&catalog(), at(2 * HOUR)).unwrap();
+    let before = engine.cost(&cloud_spec(), at(2 * HOUR)).unwrap();
     let mut after = self::engine();
     let reached = BTreeMap::new();
     let adopt = Request::Adopt {
         spec: spec("a", "one", "s", Market::OnDemand),
-        former: Box::new(Former { created: at(0), reached, ..Former::default() }),
+        previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }),
     };
-    ask(&mut after, at(3 * HOUR), put_catalog(usual(), Some(before))).unwrap();
+    ask(&mut after, at(3 * HOUR), put_cloud(usual(), Some(before))).unwrap();
     ask(&mut after, at(3 * HOUR), adopt).unwrap();
-    assert_eq!(after.cost(&catalog(), at(4 * HOUR)), engine.cost(&catalog(), at(4 * HOUR)));
+    assert_eq!(after.cost(&cloud_spec(), at(4 * HOUR)), engine.cost(&cloud_spec(), at(4 * HOUR)));
 }
 
 /// Clusters come and go without end.
 #[test]
 fn the_dearest_groups_without_instances_are_remembered_and_the_total_has_all() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(usual(), None)).unwrap();
+    ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     for number in 0..150_u64 {
-        let (group, now) = (format!("g{number:03}"), number * HOUR);
-        ask(&mut engine, at(now), create("a", &group, "s", Market::OnDemand)).unwrap();
-        ask(&mut engine, at(now + number), delete("a", &group)).unwrap();
+        let (cluster, now) = (format!("g{number:03}"), number * HOUR);
+        ask(&mut engine, at(now), create("a", &cluster, "s", Market::OnDemand)).unwrap();
+        ask(&mut engine, at(now + number), delete("a", &cluster)).unwrap();
     }
     engine.poll(at(200 * HOUR));
-    let cost = engine.cost(&catalog(), at(200 * HOUR)).unwrap();
-    assert_eq!((cost.groups.len(), cost.groups.first_key_value().unwrap().0.as_str()), (100, "g050"));
+    let cost = engine.cost(&cloud_spec(), at(200 * HOUR)).unwrap();
+    assert_eq!((cost.clusters.len(), cost.clusters.first_key_value().unwrap().0.as_str()), (100, "g050"));
     let seconds = (0..150_u64).map(|number| number + 3).sum::<u64>();
     assert_eq!(cost.all, Spent { total: 100_000 * seconds / 3600, per_hour: 0 });
 }
@@ -168,13 +168,13 @@ fn the_dearest_groups_without_instances_are_remembered_and_the_total_has_all() {
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Box<Request>),
-    Change(Box<Catalog>),
+    Change(Box<CloudSpec>),
     Read,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let name = || prop::sample::select(vec!["a", "b", "c"]);
-    let group = || prop::sample::select(vec!["one", "two"]);
+    let cluster = || prop::sample::select(vec!["one", "two"]);
     let product = (prop::sample::select(vec!["s", "l"]), prop::sample::select(Market::ALL.to_vec()));
     let price =
         || (0..1_000_000_000_000_u64, 0..1_000_u64).prop_map(|(on_demand, spot)| price(on_demand, spot));
@@ -188,15 +188,15 @@ fn step() -> impl Strategy<Value = Step> {
     );
     let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
     prop_oneof![
-        6 => (name(), group(), product).prop_map(|(name, group, (kind, market))| {
-            Step::Ask(Box::new(create(name, group, kind, market)))
+        6 => (name(), cluster(), product).prop_map(|(name, cluster, (kind, market))| {
+            Step::Ask(Box::new(create(name, cluster, kind, market)))
         }),
-        4 => (name(), group()).prop_map(|(name, group)| Step::Ask(Box::new(delete(name, group)))),
+        4 => (name(), cluster()).prop_map(|(name, cluster)| Step::Ask(Box::new(delete(name, cluster)))),
         3 => (price(), price(), clock).prop_map(|(s, l, clock)| Step::Change(Box::new(priced([s, l], clock)))),
         2 => Just(Step::Read),
         1 => Just(Step::Ask(Box::new(put("f", leak)))),
         1 => Just(Step::Ask(Box::new(Request::Delete(crate::faults::fault("f"))))),
-        1 => Just(Step::Ask(Box::new(Request::DeleteLeaked(catalog())))),
+        1 => Just(Step::Ask(Box::new(Request::DeleteLeaked(cloud_spec())))),
     ]
 }
 
@@ -210,16 +210,16 @@ struct Model {
 
 impl Model {
     fn pass(&mut self, engine: &Engine, micros: u64) {
-        let catalog = catalog();
+        let cloud_spec = cloud_spec();
         let there = engine.resources().filter(|there| there.spec.id.kind == ResourceKind::Instance);
-        let there = there.map(|there| (&there.spec.id.group, &there.spec.instance_type, there.spec.market));
-        let leaked = engine.leaked(&catalog);
-        let leaked =
-            leaked.map(|leaked| (&leaked.id.group, &leaked.footprint.instance_type, leaked.footprint.market));
-        for (group, instance_type, market) in there.chain(leaked) {
+        let there = there.map(|there| (&there.spec.id.cluster, &there.spec.instance_type, there.spec.market));
+        let leaked = engine.leaked(&cloud_spec);
+        let leaked = leaked
+            .map(|leaked| (&leaked.id.cluster, &leaked.footprint.instance_type, leaked.footprint.market));
+        for (cluster, instance_type, market) in there.chain(leaked) {
             let product = (instance_type.clone().expect("each has a type"), market);
             let price = self.prices.get(&product).copied().unwrap_or(0);
-            *self.spent.entry(group.clone()).or_default() += u128::from(price) * u128::from(micros);
+            *self.spent.entry(cluster.clone()).or_default() += u128::from(price) * u128::from(micros);
         }
     }
 
@@ -229,7 +229,7 @@ impl Model {
 }
 
 fn cloud_time(engine: &Engine, now: SimTime) -> u64 {
-    engine.clock(&catalog()).map_or_else(|| CloudTime::from(now), |clock| clock.time(now)).as_micros()
+    engine.clock(&cloud_spec()).map_or_else(|| CloudTime::from(now), |clock| clock.time(now)).as_micros()
 }
 
 /// Lets time pass, from one deadline to the next, so that nothing else changes in between.
@@ -264,18 +264,18 @@ proptest! {
             pass(&mut engine, &mut model, &mut time, now);
             match step {
                 Step::Ask(request) => drop(ask(&mut engine, now, *request)),
-                Step::Change(mut catalog_of) => {
+                Step::Change(mut cloud_of) => {
                     // Time only ever leaps ahead.
-                    ahead += catalog_of.clock.ahead;
-                    catalog_of.clock.ahead = ahead;
-                    let prices = catalog_of.instance_types.iter().flat_map(|known| {
+                    ahead += cloud_of.clock.ahead;
+                    cloud_of.clock.ahead = ahead;
+                    let prices = cloud_of.instance_types.iter().flat_map(|known| {
                         let Price { on_demand, spot } = known.price;
                         [(Market::OnDemand, on_demand), (Market::Spot, spot)]
                             .map(|(market, price)| ((known.name.clone(), market), price))
                     });
                     model.prices = prices.collect();
-                    let is_new = engine.clock_setting(&catalog()).is_none();
-                    ask(&mut engine, now, put_catalog(*catalog_of, None)).unwrap();
+                    let is_new = engine.clock_setting(&cloud_spec()).is_none();
+                    ask(&mut engine, now, put_cloud(*cloud_of, None)).unwrap();
                     let then = cloud_time(&engine, now);
                     if is_new {
                         // What a new catalog counts was done before.
@@ -289,10 +289,10 @@ proptest! {
             }
             // Stages and deletions that take no time are over.
             pass(&mut engine, &mut model, &mut time, now);
-            let cost = engine.cost(&catalog(), now).unwrap_or_default();
+            let cost = engine.cost(&cloud_spec(), now).unwrap_or_default();
             prop_assert_eq!(u128::from(cost.all.total), (model.all() / MICROS_OF_HOUR).min(u64::MAX.into()));
-            for (group, spent) in &model.spent {
-                let total = cost.groups.get(group).copied().unwrap_or_default().total;
+            for (cluster, spent) in &model.spent {
+                let total = cost.clusters.get(cluster).copied().unwrap_or_default().total;
                 prop_assert_eq!(u128::from(total), (spent / MICROS_OF_HOUR).min(u64::MAX.into()));
             }
             keep(&engine, &mut cursor, &mut lines);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
 use crate::faults::{fault, keep, put};
-use crate::lags::put_catalog;
+use crate::lags::put_cloud;
 use nephele_engine::{
-    CallerFindings, Catalog, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line,
+    CloudSpec, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line, MistakesByCaller,
     Operation, Outcome, Replay, Request, ResourceSpec,
 };
-use nephele_model::{Budget, CloudError, FailureReason, Matches, Odds, Quota, ResourceId, Room, SimTime};
+use nephele_model::{Budget, Capacity, CloudError, FailureReason, Matches, Odds, Quota, ResourceId, SimTime};
 use proptest::prelude::*;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -30,8 +30,8 @@ fn create(name: &str) -> Request {
     })
 }
 
-fn catalog() -> ResourceId {
-    ResourceId::catalog("default", "")
+fn cloud_spec() -> ResourceId {
+    ResourceId::cloud("default", "")
 }
 
 fn lost() -> CloudError {
@@ -45,18 +45,18 @@ fn lost() -> CloudError {
 
 fn doubling() -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).expect("it is put");
+    ask(&mut engine, at(0), put_cloud(Duration::ZERO)).expect("it is put");
     ask(&mut engine, at(0), put("f", duplicating())).expect("it is put");
     engine
 }
 
 fn leaked(engine: &Engine) -> Vec<(String, SimTime)> {
-    engine.leaked(&catalog()).map(|leaked| (leaked.id.name.clone(), leaked.since)).collect()
+    engine.leaked(&cloud_spec()).map(|leaked| (leaked.id.name.clone(), leaked.since)).collect()
 }
 
 fn double_creates(engine: &Engine) -> u64 {
-    let findings = engine.findings(&catalog()).and_then(|callers| callers.get("test"));
-    findings.map_or(0, |findings| findings.double_creates)
+    let caller_mistakes = engine.caller_mistakes(&cloud_spec()).and_then(|callers| callers.get("test"));
+    caller_mistakes.map_or(0, |caller_mistakes| caller_mistakes.double_creates)
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
         endpoint: None,
         footprint: Footprint { processors: 2, ..Footprint::default() },
     };
-    assert_eq!(engine.leaked(&catalog()).collect::<Vec<_>>(), [&first]);
-    let room = Room::CatalogQuota { catalog: catalog(), of: Quota::Instances };
-    assert_eq!((engine.taken(&room), double_creates(&engine)), (2, 1));
+    assert_eq!(engine.leaked(&cloud_spec()).collect::<Vec<_>>(), [&first]);
+    let capacity = Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::Instances };
+    assert_eq!((engine.taken(&capacity), double_creates(&engine)), (2, 1));
     // The second one passes through its stages from the beginning, and is found by further repetitions.
     let kinds: Vec<_> = engine.poll(at(9)).into_iter().map(|event| (event.at, event.kind)).collect();
     let leak = EventKind::Leaked {
@@ -95,30 +95,30 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
     );
     assert_eq!(ask(&mut engine, at(10), create("m")), Ok(Outcome::AlreadyDone));
     assert_eq!((leaked(&engine).len(), engine.fault(&fault("f")).unwrap().decisions.record.hits), (1, 1));
-    ask(&mut engine, at(11), Request::DeleteLeaked(catalog())).unwrap();
-    assert_eq!((engine.taken(&room), engine.get(&id("m")).is_some()), (1, true));
+    ask(&mut engine, at(11), Request::DeleteLeaked(cloud_spec())).unwrap();
+    assert_eq!((engine.taken(&capacity), engine.get(&id("m")).is_some()), (1, true));
 }
 
 #[test]
 fn a_repetition_finds_the_first_instance_if_there_is_no_room_for_a_second_one() {
     let mut engine = doubling();
     let limits = Limits { instances: Some(1), ..Limits::default() };
-    let catalog = Box::new(Catalog { limits, ..Catalog::default() });
-    let findings = CallerFindings::new();
-    let small = Request::PutCatalog {
-        id: self::catalog(),
-        catalog,
+    let cloud_spec = Box::new(CloudSpec { limits, ..CloudSpec::default() });
+    let caller_mistakes = MistakesByCaller::new();
+    let small = Request::PutCloud {
+        id: self::cloud_spec(),
+        cloud_spec,
         clock: None,
         leaked: vec![],
         cost: None,
-        findings,
+        caller_mistakes,
     };
     ask(&mut engine, at(0), small).unwrap();
     assert_eq!(ask(&mut engine, at(1), create("m")), Err(lost()));
     assert_eq!(ask(&mut engine, at(2), create("m")), Ok(Outcome::AlreadyDone));
     assert_eq!((leaked(&engine), engine.waiting().count(), double_creates(&engine)), (vec![], 0, 0));
     // When there is room again, the creator knows the instance.
-    ask(&mut engine, at(3), put_catalog(Duration::ZERO)).unwrap();
+    ask(&mut engine, at(3), put_cloud(Duration::ZERO)).unwrap();
     assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.get(&id("m")).map(|found| found.created), Some(at(1)));
 }
@@ -183,7 +183,7 @@ struct Model {
     /// The change of each resource that shows last: who made it, and when it shows.
     hidden: BTreeMap<ResourceId, (&'static str, SimTime)>,
     unanswered: BTreeSet<ResourceId>,
-    findings: CallerFindings,
+    caller_mistakes: MistakesByCaller,
     leaked: usize,
 }
 
@@ -194,7 +194,7 @@ impl Model {
         let hidden = made.into_iter().chain(self.hidden.get(id).copied());
         let hidden: Vec<_> = hidden.filter(|(_, until)| until > now).collect();
         if hidden.iter().any(|(writer, _)| writer == caller) {
-            self.findings.entry((*caller).to_owned()).or_default().missed_reads += 1;
+            self.caller_mistakes.entry((*caller).to_owned()).or_default().missed_reads += 1;
         }
         hidden.is_empty()
     }
@@ -218,7 +218,7 @@ proptest! {
         let (lag, late) = (Duration::from_millis(lag), Duration::from_millis(late));
         let mut engine = engine();
         let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
-        ask(&mut engine, at(0), put_catalog(lag)).unwrap();
+        ask(&mut engine, at(0), put_cloud(lag)).unwrap();
         let budget = || Budget { probability: Odds::new(odds), ..Budget::default() };
         let lagging = Fault { matches: Matches::default(), effect: Effect::Lag(Latency::Fixed(late)), budget: budget() };
         ask(&mut engine, at(0), put("a", lagging)).unwrap();
@@ -267,7 +267,7 @@ proptest! {
                     model.made.insert(spec.id.clone(), (step.caller, step.now));
                     model.hidden.remove(&spec.id);
                     model.leaked += 1;
-                    model.findings.entry(step.caller.to_owned()).or_default().double_creates += 1;
+                    model.caller_mistakes.entry(step.caller.to_owned()).or_default().double_creates += 1;
                 }
                 Request::Delete(id) => drop(model.unanswered.remove(id)),
                 _ => {}
@@ -275,8 +275,8 @@ proptest! {
             if is_late {
                 model.hide(step, late);
             }
-            let found = engine.findings(&catalog()).cloned().unwrap_or_default();
-            prop_assert_eq!(&found, &model.findings);
+            let found = engine.caller_mistakes(&cloud_spec()).cloned().unwrap_or_default();
+            prop_assert_eq!(&found, &model.caller_mistakes);
             prop_assert_eq!(engine.all_leaked().count(), model.leaked);
             for id in [id("a"), id("b")] {
                 prop_assert_eq!(engine.is_unanswered(&id), model.unanswered.contains(&id));

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
-use crate::lags::put_catalog;
+use crate::lags::put_cloud;
 use nephele_engine::{
-    Affliction, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Notice, Operation,
-    Outcome, Quotas, Record, Replay, Request, ResourceSpec,
+    ActiveEffect, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Notice,
+    Operation, Outcome, Quotas, Record, Replay, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, Caller, CloudError, DrawKey, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Matches,
-    Odds, Requirement, ResourceId, ResourceKind, Schedule, Selector, SimTime, Symptom, Verb,
+    Budget, Caller, CloudError, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Matches, Odds,
+    Requirement, ResourceId, ResourceKind, Schedule, SeedKey, Selector, SimTime, Verb, VisibleEffect,
 };
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
         id: fault(name),
         fault: Box::new(fault_of),
         record: began(SimTime::from_millis(u64::MAX)),
-        afflicted: Vec::new(),
+        affected_ids: Vec::new(),
         notices: Vec::new(),
         is_cut: false,
         skipped: Vec::new(),
@@ -147,7 +147,7 @@ fn every_field_of_a_match_has_to_fit() {
         regions: names(["north".into()]),
         instance_types: names(["m.large".into()]),
         markets: names([Market::OnDemand]),
-        group: has("team", "blue"),
+        cluster: has("team", "blue"),
         instance: has("role", "worker"),
     };
     assert!(answer(fitting.clone(), Request::Create(subject.clone())));
@@ -158,7 +158,7 @@ fn every_field_of_a_match_has_to_fit() {
         Matches { zones: names(["b".into()]), ..fitting.clone() },
         Matches { regions: names(["south".into()]), ..fitting.clone() },
         Matches { instance_types: names(["m.small".into()]), ..fitting.clone() },
-        Matches { group: has("team", "red"), ..fitting.clone() },
+        Matches { cluster: has("team", "red"), ..fitting.clone() },
         Matches { instance: has("role", "control-plane"), ..fitting.clone() },
     ];
     for other in others {
@@ -171,7 +171,7 @@ fn every_field_of_a_match_has_to_fit() {
             ..ResourceSpec::new(load_balancer("second"))
         })
     };
-    assert!(answer(Matches { group: has("team", "blue"), ..Matches::default() }, second()));
+    assert!(answer(Matches { cluster: has("team", "blue"), ..Matches::default() }, second()));
     for instances in [
         Matches { zones: names(["a".into()]), ..Matches::default() },
         Matches { instance_types: names(["m.large".into()]), ..Matches::default() },
@@ -200,8 +200,8 @@ fn a_region_fits_its_instances_and_its_load_balancers_and_nothing_without_a_regi
 fn another_account_is_left_alone() {
     let mut engine = engine();
     ask(&mut engine, at(0), put("f", failing(Matches::default()))).unwrap();
-    for account in ["a", "z"] {
-        let spec = ResourceSpec::new(ResourceId { account: account.into(), ..id("m") });
+    for namespace in ["a", "z"] {
+        let spec = ResourceSpec::new(ResourceId { namespace: namespace.into(), ..id("m") });
         assert_eq!(ask(&mut engine, at(1), Request::Create(spec)), Ok(Outcome::Accepted));
     }
 }
@@ -337,7 +337,7 @@ fn a_fault_continues_where_an_earlier_process_left_it() {
         id: fault("f"),
         fault: Box::new(fault_of),
         record,
-        afflicted: Vec::new(),
+        affected_ids: Vec::new(),
         notices: Vec::new(),
         is_cut: false,
         skipped: Vec::new(),
@@ -375,8 +375,8 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
     let reasons = vec![FailureReason::Throttled, FailureReason::LostAnswer, FailureReason::Timeout];
     prop_oneof![
         3 => prop::sample::select(reasons).prop_map(fails),
-        3 => affliction().prop_map(Effect::Afflict),
-        1 => affliction().prop_map(|affliction| Effect::Outage { affliction, retry_after: Duration::from_secs(5) }),
+        3 => active_effect().prop_map(Effect::Affect),
+        1 => active_effect().prop_map(|active_effect| Effect::Outage { active_effect, retry_after: Duration::from_secs(5) }),
         1 => (0u64..9_000).prop_map(|millis| Effect::Delay(Latency::Fixed(Duration::from_millis(millis)))),
         2 => Just(Effect::Leak),
         2 => (0u64..9_000).prop_map(|millis| Effect::Lag(Latency::Fixed(Duration::from_millis(millis)))),
@@ -385,15 +385,17 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
 }
 
 /// Something that is wrong with a resource, and perhaps what comes after it.
-fn affliction() -> impl Strategy<Value = Affliction> {
+fn active_effect() -> impl Strategy<Value = ActiveEffect> {
     let lasts = (0u64..40_000).prop_map(Duration::from_millis);
-    (symptom(), prop::option::weighted(0.3, (lasts, symptom()))).prop_map(|(affliction, notice)| {
-        let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
-        Affliction { notice, ..affliction }
-    })
+    (visible_effect(), prop::option::weighted(0.3, (lasts, visible_effect()))).prop_map(
+        |(active_effect, notice)| {
+            let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
+            ActiveEffect { notice, ..active_effect }
+        },
+    )
 }
 
-fn symptom() -> impl Strategy<Value = Affliction> {
+fn visible_effect() -> impl Strategy<Value = ActiveEffect> {
     let holds = prop::collection::btree_set(prop::sample::select(vec!["vm".into(), "node".into()]), 0..2);
     (
         prop_oneof![3 => Just(ResourceKind::Instance), 1 => Just(ResourceKind::LoadBalancer)],
@@ -404,12 +406,12 @@ fn symptom() -> impl Strategy<Value = Affliction> {
         prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
         prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals, before, after, market)| Affliction {
+        .prop_map(|(of, holds, is_down, finals, before, after, market)| ActiveEffect {
             of,
             among: None,
             before,
             after,
-            symptom: Symptom::NotReady,
+            visible_effect: VisibleEffect::NotReady,
             holds,
             is_down,
             is_final: finals == 0,
@@ -443,8 +445,8 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 5 => register("lb", name, "vm"),
                 6 => deregister("lb", name),
                 7 => put(fault_name, fault_of),
-                8 => Request::DeleteLeaked(ResourceId::catalog("default", "")),
-                9 => put_catalog(Duration::from_secs(fault_of.budget.skip)),
+                8 => Request::DeleteLeaked(ResourceId::cloud("default", "")),
+                9 => put_cloud(Duration::from_secs(fault_of.budget.skip)),
                 10 => Request::Delete(load_balancer("lb")),
                 _ => Request::Delete(fault(fault_name)),
             }
@@ -516,7 +518,7 @@ proptest! {
             // A delayed call may ask several times.
             Effect::Delay(_) => hits <= hit,
             // Resources are hit, too.
-            Effect::Afflict(_) => hit == 0,
+            Effect::Affect(_) => hit == 0,
             Effect::Outage { .. } => hits >= hit,
         };
         prop_assert!(keeps);
@@ -535,7 +537,7 @@ proptest! {
             for attempt in 0..3 {
                 for ordinal in order {
                     let mut spec = machine(&format!("{prefix}-{ordinal}"), &Latency::ZERO);
-                    spec.draw_key = Some(DrawKey { set: "md".into(), ordinal: *ordinal });
+                    spec.seed_key = Some(SeedKey { owner_set: "md".into(), ordinal: *ordinal });
                     if ask(&mut engine, at(1), Request::Create(spec)).is_err() {
                         hit.insert((*ordinal, attempt));
                     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::cloud::{at, machine, operation};
 use crate::faults::put;
 use nephele_engine::{
-    Affliction, CallerFindings, Catalog, ClockSetting, Config, Effect, Engine, Fault, Footprint, Former,
-    Latency, Notice, NoticeEnd, Outcome, Request, ResourceSpec, Seed, UpdateSpec,
+    ActiveEffect, ClockSetting, CloudSpec, Config, Effect, Engine, Fault, Footprint, Latency,
+    MistakesByCaller, Notice, NoticeEnd, Outcome, Previous, Request, ResourceSpec, Seed, UpdateSpec,
 };
 use nephele_model::{
-    Budget, DrawKey, FailureReason, FaultRecord, Market, Matches, Requirement, ResourceId, ResourceKind,
-    Schedule, Selector, SimTime, Symptom, steps,
+    Budget, FailureReason, FaultRecord, Market, Matches, Requirement, ResourceId, ResourceKind, Schedule,
+    SeedKey, Selector, SimTime, VisibleEffect, steps,
 };
 
 /// How many resources there are first. Later there are four times as many.
@@ -50,44 +50,44 @@ fn assert_constant(work: impl Fn(usize) -> u64) {
     assert!(2 * many < 3 * few, "{few} steps beside {FEW} resources, {many} beside four times as many");
 }
 
-fn group(number: usize) -> String {
+fn cluster(number: usize) -> String {
     format!("c{:04}", number / CLUSTER)
 }
 
-fn id(account: &str, number: usize) -> ResourceId {
-    let (account, kind) = (account.to_owned(), ResourceKind::Instance);
-    ResourceId { account, group: group(number), kind, name: format!("m{number:05}") }
+fn id(namespace: &str, number: usize) -> ResourceId {
+    let (namespace, kind) = (namespace.to_owned(), ResourceKind::Instance);
+    ResourceId { namespace, cluster: cluster(number), kind, name: format!("m{number:05}") }
 }
 
-fn balancer(account: &str, number: usize) -> ResourceId {
-    ResourceId { kind: ResourceKind::LoadBalancer, name: "lb".into(), ..id(account, number) }
+fn balancer(namespace: &str, number: usize) -> ResourceId {
+    ResourceId { kind: ResourceKind::LoadBalancer, name: "lb".into(), ..id(namespace, number) }
 }
 
-fn spec(account: &str, number: usize) -> ResourceSpec {
+fn spec(namespace: &str, number: usize) -> ResourceSpec {
     let ordinal = u32::try_from(number).expect("few");
     ResourceSpec {
-        id: id(account, number),
-        catalog: "north".into(),
+        id: id(namespace, number),
+        cloud_spec: "north".into(),
         market: Market::Spot,
-        draw_key: Some(DrawKey { set: "set".into(), ordinal }),
+        seed_key: Some(SeedKey { owner_set: "set".into(), ordinal }),
         labels: BTreeMap::from([("pool".into(), format!("p{number}"))]),
         ..machine("", &Latency::Fixed(Duration::from_secs(1)))
     }
 }
 
-fn spec_of_balancer(account: &str, number: usize) -> ResourceSpec {
-    let labels = BTreeMap::from([("cluster".into(), group(number))]);
-    ResourceSpec { catalog: "north".into(), labels, ..ResourceSpec::new(balancer(account, number)) }
+fn spec_of_balancer(namespace: &str, number: usize) -> ResourceSpec {
+    let labels = BTreeMap::from([("cluster".into(), cluster(number))]);
+    ResourceSpec { cloud_spec: "north".into(), labels, ..ResourceSpec::new(balancer(namespace, number)) }
 }
 
-fn fill(engine: &mut Engine, account: &str, machines: usize) {
-    ask(engine, at(0), put_catalog(account, 1_000_000));
+fn fill(engine: &mut Engine, namespace: &str, machines: usize) {
+    ask(engine, at(0), put_cloud(namespace, 1_000_000));
     for number in 0..machines {
         if number % CLUSTER == 0 {
-            ask(engine, at(0), Request::Create(spec_of_balancer(account, number)));
+            ask(engine, at(0), Request::Create(spec_of_balancer(namespace, number)));
         }
-        ask(engine, at(0), Request::Create(spec(account, number)));
-        let (load_balancer, instance) = (balancer(account, number), id(account, number).name);
+        ask(engine, at(0), Request::Create(spec(namespace, number)));
+        let (load_balancer, instance) = (balancer(namespace, number), id(namespace, number).name);
         let in_service_from = "api-server".into();
         ask(engine, at(0), Request::RegisterBackend { load_balancer, instance, in_service_from });
     }
@@ -116,12 +116,14 @@ fn neighbour(machines: usize) -> Engine {
 
 /// Spot machines are told that they are taken back in an hour.
 fn reclaim(lasts: Option<Duration>, schedule: Option<Schedule>) -> Fault {
-    let gone = Affliction { is_final: true, ..Affliction::new(ResourceKind::Instance, Symptom::Vanished) };
+    let gone =
+        ActiveEffect { is_final: true, ..ActiveEffect::new(ResourceKind::Instance, VisibleEffect::Vanished) };
     let notice = Some(Box::new(Notice { lasts: Duration::from_secs(3600), then: gone }));
-    let told = Affliction::new(ResourceKind::Instance, Symptom::SpotReclaim(Duration::from_secs(3600)));
-    let told = Affliction { market: Some(Market::Spot), notice, ..told };
+    let told =
+        ActiveEffect::new(ResourceKind::Instance, VisibleEffect::SpotReclaim(Duration::from_secs(3600)));
+    let told = ActiveEffect { market: Some(Market::Spot), notice, ..told };
     let budget = Budget { lasts, schedule, ..Budget::default() };
-    Fault { matches: Matches::default(), effect: Effect::Afflict(told), budget }
+    Fault { matches: Matches::default(), effect: Effect::Affect(told), budget }
 }
 
 fn always() -> Fault {
@@ -142,26 +144,27 @@ fn by_name() -> Matches {
 }
 
 fn by_cluster() -> Matches {
-    let requirement = Requirement::In("cluster".into(), [group(0)].into());
-    Matches { group: Selector(vec![requirement]), ..Matches::default() }
+    let requirement = Requirement::In("cluster".into(), [cluster(0)].into());
+    Matches { cluster: Selector(vec![requirement]), ..Matches::default() }
 }
 
-fn put_catalog(account: &str, rate: u64) -> Request {
+fn put_cloud(namespace: &str, rate: u64) -> Request {
     let clock = ClockSetting { rate: nephele_engine::Rate::from_millionths(rate), ..ClockSetting::default() };
-    Request::PutCatalog {
-        id: ResourceId::catalog(account, "north"),
-        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
+    Request::PutCloud {
+        id: ResourceId::cloud(namespace, "north"),
+        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
 /// All that can be asked for about a single resource, beside a Fault of everything. Each once.
-fn life(engine: &mut Engine, account: &str) {
-    let new = ResourceSpec { id: ResourceId { name: "new".into(), ..id(account, 0) }, ..spec(account, 0) };
-    let (load_balancer, instance) = (balancer(account, 0), "new".to_owned());
+fn life(engine: &mut Engine, namespace: &str) {
+    let new =
+        ResourceSpec { id: ResourceId { name: "new".into(), ..id(namespace, 0) }, ..spec(namespace, 0) };
+    let (load_balancer, instance) = (balancer(namespace, 0), "new".to_owned());
     let backend = || (load_balancer.clone(), instance.clone());
     let mut apply = |second, request| drop(engine.apply(operation(at(second), request)));
     apply(100, Request::Create(new.clone()));
@@ -197,8 +200,8 @@ fn a_machine_lives_as_cheaply_whatever_is_beside_it() {
     });
     assert_constant(|machines| {
         let mut engine = neighbour(machines);
-        for account in ["another", "zebra"] {
-            ask(&mut engine, at(20), put_catalog(account, 2_000_000));
+        for namespace in ["another", "zebra"] {
+            ask(&mut engine, at(20), put_cloud(namespace, 2_000_000));
         }
         ask(&mut engine, at(20), put("f", always()));
         measured(|| life(&mut engine, "default"))
@@ -316,7 +319,7 @@ fn the_work_about_all_machines_grows_with_their_number() {
     assert_linear(|machines| {
         let mut engine = cloud(machines);
         ask(&mut engine, at(20), put("f", always()));
-        measured(|| ask(&mut engine, at(30), put_catalog("default", 2_000_000)))
+        measured(|| ask(&mut engine, at(30), put_cloud("default", 2_000_000)))
     });
 }
 
@@ -327,7 +330,7 @@ fn the_work_about_one_machine_after_another_grows_with_their_number() {
         assert_linear(|machines| {
             let mut engine = new();
             measured(|| {
-                ask(&mut engine, at(0), put_catalog("default", 1_000_000));
+                ask(&mut engine, at(0), put_cloud("default", 1_000_000));
                 faults.iter().for_each(|fault| ask(&mut engine, at(0), fault.clone()));
                 for number in 0..machines {
                     engine.apply(operation(at(0), Request::Create(spec("default", number))));
@@ -371,7 +374,7 @@ fn the_work_of_a_restart_grows_with_the_number_of_machines() {
                 fault: Box::new(if affects_all { always() } else { selecting(by_cluster()) }),
                 record,
                 notices: notices.collect(),
-                afflicted: listed,
+                affected_ids: listed,
                 is_cut: affects_all,
                 skipped: Vec::new(),
                 leaked: Vec::new(),
@@ -379,9 +382,9 @@ fn the_work_of_a_restart_grows_with_the_number_of_machines() {
             };
             measured(|| {
                 ask(&mut engine, at(30), back);
-                ask(&mut engine, at(30), put_catalog("default", 1_000_000));
+                ask(&mut engine, at(30), put_cloud("default", 1_000_000));
                 for number in 0..machines {
-                    let footprint = Footprint { catalog: "north".into(), ..Footprint::default() };
+                    let footprint = Footprint { cloud_spec: "north".into(), ..Footprint::default() };
                     if number % CLUSTER == 0 {
                         let id = balancer("default", number);
                         ask(&mut engine, at(30), Request::Reserve { id, footprint: footprint.clone() });
@@ -391,16 +394,20 @@ fn the_work_of_a_restart_grows_with_the_number_of_machines() {
                 for number in 0..machines {
                     if number % CLUSTER == 0 {
                         let spec = spec_of_balancer("default", number);
-                        ask(&mut engine, at(30), Request::Adopt { spec, former: Box::default() });
+                        ask(&mut engine, at(30), Request::Adopt { spec, previous: Box::default() });
                     }
                     let id = id("default", number);
-                    let former = Former {
+                    let previous = Previous {
                         reached: crate::cloud::reached_stages(&before, &id),
                         load_balancers: BTreeMap::from([("lb".into(), "api-server".into())]),
-                        ..Former::default()
+                        ..Previous::default()
                     };
                     let spec = spec("default", number);
-                    ask(&mut engine, at(30), Request::Adopt { spec: spec.clone(), former: Box::new(former) });
+                    ask(
+                        &mut engine,
+                        at(30),
+                        Request::Adopt { spec: spec.clone(), previous: Box::new(previous) },
+                    );
                     engine.apply(operation(at(31), Request::Create(spec)));
                 }
                 engine.poll(at(40));

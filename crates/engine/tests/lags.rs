@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation, register};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    ApiLimits, CallerFindings, Catalog, Effect, Engine, Fault, Findings, Latency, Operation, Outcome,
-    Request, ResourceSpec, UpdateSpec,
+    ApiLimits, CallerMistakes, CloudSpec, Effect, Engine, Fault, Latency, MistakesByCaller, Operation,
+    Outcome, Request, ResourceSpec, UpdateSpec,
 };
 use nephele_model::{Budget, CloudError, HiddenBy, Matches, ResourceId, SimTime, Verb};
 
@@ -22,19 +22,19 @@ fn create(name: &str) -> Request {
     Request::Create(machine(name, &Latency::ZERO))
 }
 
-fn catalog() -> ResourceId {
-    ResourceId::catalog("default", "")
+fn cloud_spec() -> ResourceId {
+    ResourceId::cloud("default", "")
 }
 
-pub(crate) fn put_catalog(lag: Duration) -> Request {
-    let api = ApiLimits { read_lag: lag, ..ApiLimits::default() };
-    Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::new(Catalog { api, ..Catalog::default() }),
+pub(crate) fn put_cloud(lag: Duration) -> Request {
+    let api = ApiLimits { read_after_write_lag: lag, ..ApiLimits::default() };
+    Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::new(CloudSpec { api, ..CloudSpec::default() }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
@@ -57,7 +57,7 @@ fn read(engine: &mut Engine, now: u64, id: &ResourceId) -> Result<Outcome, Cloud
 
 fn lag(fault_of: Fault) -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Duration::ZERO)).expect("it is put");
+    ask(&mut engine, at(0), put_cloud(Duration::ZERO)).expect("it is put");
     ask(&mut engine, at(0), put("f", fault_of)).expect("it is put");
     engine
 }
@@ -115,11 +115,11 @@ fn everything_shows_when_the_fault_is_gone_or_its_time_is_over() {
 #[test]
 fn the_longer_one_of_two_lags_decides() {
     let mut engine = lag(lagging(4, &[]));
-    ask(&mut engine, at(0), put_catalog(Duration::from_secs(9))).unwrap();
+    ask(&mut engine, at(0), put_cloud(Duration::from_secs(9))).unwrap();
     ask(&mut engine, at(1), create("m")).unwrap();
     let (lag, visible_in) = (Duration::from_secs(9), Duration::from_secs(8));
-    let of_catalog = CloudError::NotVisibleYet { id: Box::new(id("m")), lag, visible_in, by: None };
-    assert_eq!(read(&mut engine, 2, &id("m")), Err(of_catalog));
+    let of_cloud = CloudError::NotVisibleYet { id: Box::new(id("m")), lag, visible_in, by: None };
+    assert_eq!(read(&mut engine, 2, &id("m")), Err(of_cloud));
     ask(&mut engine, at(8), update("u")).unwrap();
     assert_eq!(read(&mut engine, 9, &id("m")), hidden(&id("m"), Verb::UpdateInstance, 4, 3));
 }
@@ -148,22 +148,22 @@ fn a_read_that_misses_a_change_of_its_own_caller_is_counted_for_the_caller() {
         }
     }
     call(&mut engine, "one", 9, Request::Describe(id("m")));
-    let found = Findings { missed_reads: 2, ..Findings::default() };
-    let expected = CallerFindings::from([("one".to_owned(), found)]);
-    assert_eq!(engine.findings(&catalog()), Some(&expected), "others read what is not theirs");
-    ask(&mut engine, at(10), Request::Delete(catalog())).unwrap();
-    assert_eq!(engine.findings(&catalog()), None);
+    let found = CallerMistakes { missed_reads: 2, ..CallerMistakes::default() };
+    let expected = MistakesByCaller::from([("one".to_owned(), found)]);
+    assert_eq!(engine.caller_mistakes(&cloud_spec()), Some(&expected), "others read what is not theirs");
+    ask(&mut engine, at(10), Request::Delete(cloud_spec())).unwrap();
+    assert_eq!(engine.caller_mistakes(&cloud_spec()), None);
     // As after a restart of the manager.
-    let again = Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::default(),
+    let again = Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::default(),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: expected.clone(),
+        caller_mistakes: expected.clone(),
     };
     ask(&mut engine, at(11), again).unwrap();
-    assert_eq!(engine.findings(&catalog()), Some(&expected));
+    assert_eq!(engine.caller_mistakes(&cloud_spec()), Some(&expected));
 }
 
 /// Otherwise any number of callers would be remembered, and any number of changes.
@@ -181,5 +181,8 @@ fn what_is_remembered_is_bounded() {
         engine.apply(Operation { caller: caller.clone(), ..operation(at(2100 + number), update(&caller)) });
         engine.apply(Operation { caller, ..operation(at(2100 + number), Request::Describe(id("m"))) });
     }
-    assert_eq!(engine.findings(&catalog()).map(CallerFindings::len), Some(Findings::CALLERS_MAX));
+    assert_eq!(
+        engine.caller_mistakes(&cloud_spec()).map(MistakesByCaller::len),
+        Some(CallerMistakes::CALLERS_MAX)
+    );
 }

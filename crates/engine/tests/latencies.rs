@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine, stage};
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Engine, EventKind, Latencies, Latency, Request, ResourceSpec, Seed,
+    CloudSpec, Config, Engine, EventKind, Latencies, Latency, MistakesByCaller, Request, ResourceSpec, Seed,
     StageSpec, StageState,
 };
 use nephele_model::ResourceId;
@@ -110,16 +110,16 @@ proptest! {
     }
 }
 
-fn catalog(latencies: Latencies) -> Request {
-    let id = ResourceId::catalog(id("m").account, "north");
-    let catalog = Box::new(Catalog { latencies, ..Catalog::default() });
-    Request::PutCatalog {
+fn cloud_spec(latencies: Latencies) -> Request {
+    let id = ResourceId::cloud(id("m").namespace, "north");
+    let cloud_spec = Box::new(CloudSpec { latencies, ..CloudSpec::default() });
+    Request::PutCloud {
         id,
-        catalog,
+        cloud_spec,
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
@@ -136,13 +136,13 @@ fn open_machine(name: &str) -> ResourceSpec {
     let open = |stage: StageSpec| StageSpec { latency: None, ..stage };
     let mut stages: Vec<_> = spec.stages.iter().cloned().map(open).collect();
     stages[1].latency = Some(Latency::Fixed(seconds(7)));
-    ResourceSpec { catalog: "north".into(), stages, deletion: None, ..spec }
+    ResourceSpec { cloud_spec: "north".into(), stages, deletion: None, ..spec }
 }
 
 #[test]
 fn what_a_specification_leaves_open_takes_as_long_as_the_catalog_says() {
     let mut engine = engine();
-    ask(&mut engine, at(0), catalog(latencies(10, 30))).unwrap();
+    ask(&mut engine, at(0), cloud_spec(latencies(10, 30))).unwrap();
     ask(&mut engine, at(0), Request::Create(open_machine("m"))).unwrap();
     let told = |engine: &mut Watched, now| {
         let told = engine.poll(at(now)).into_iter();
@@ -155,13 +155,13 @@ fn what_a_specification_leaves_open_takes_as_long_as_the_catalog_says() {
     );
     // Changed latencies are for what begins from then on: also for the deletion of what exists.
     ask(&mut engine, at(20), Request::Create(open_machine("n"))).unwrap();
-    ask(&mut engine, at(21), catalog(latencies(100, 5))).unwrap();
+    ask(&mut engine, at(21), cloud_spec(latencies(100, 5))).unwrap();
     ask(&mut engine, at(21), Request::Delete(id("m"))).unwrap();
     assert_eq!(told(&mut engine, 26), [(26, "m".to_owned(), EventKind::Deleted)]);
     let vm = (30, "n".to_owned(), EventKind::StageReached("vm".into()));
     assert_eq!(told(&mut engine, 30), [vm]);
     // Without the catalog nothing takes time any more.
-    ask(&mut engine, at(31), Request::Delete(ResourceId::catalog(id("m").account, "north"))).unwrap();
+    ask(&mut engine, at(31), Request::Delete(ResourceId::cloud(id("m").namespace, "north"))).unwrap();
     ask(&mut engine, at(31), Request::Delete(id("n"))).unwrap();
     assert_eq!(told(&mut engine, 31), [(31, "n".to_owned(), EventKind::Deleted)]);
 }

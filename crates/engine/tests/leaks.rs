@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
 use crate::faults::{fault, put, script};
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Outcome,
-    Quotas, Record, Request, ResourceSpec,
+    CloudSpec, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, MistakesByCaller,
+    Outcome, Quotas, Record, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, Endpoint, FaultRecord, Matches, Quota, ResourceId, ResourceKind, Room, SimTime, Verb,
+    Budget, Capacity, Endpoint, FaultRecord, Matches, Quota, ResourceId, ResourceKind, SimTime, Verb,
 };
 use proptest::prelude::*;
 
@@ -18,9 +18,9 @@ fn leaking() -> Fault {
     Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() }
 }
 
-fn of_catalog(name: &str) -> ResourceSpec {
+fn of_cloud(name: &str) -> ResourceSpec {
     ResourceSpec {
-        catalog: "north".into(),
+        cloud_spec: "north".into(),
         zone: Some("a".into()),
         instance_type: Some("m.large".into()),
         addresses: vec!["10.0.0.1".into()],
@@ -28,26 +28,26 @@ fn of_catalog(name: &str) -> ResourceSpec {
     }
 }
 
-fn catalog() -> ResourceId {
-    ResourceId::catalog("default", "north")
+fn cloud_spec() -> ResourceId {
+    ResourceId::cloud("default", "north")
 }
 
-fn put_catalog(leaked: Vec<Leaked>) -> Request {
-    Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::default(),
+fn put_cloud(leaked: Vec<Leaked>) -> Request {
+    Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::default(),
         clock: None,
         leaked,
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
-/// What is recorded about [`of_catalog`].
+/// What is recorded about [`of_cloud`].
 fn leaked(name: &str, since: SimTime) -> Leaked {
     let footprint = Footprint {
         zone: Some("a".into()),
-        catalog: "north".into(),
+        cloud_spec: "north".into(),
         instance_type: Some("m.large".into()),
         processors: 2,
         ..Footprint::default()
@@ -57,17 +57,17 @@ fn leaked(name: &str, since: SimTime) -> Leaked {
 }
 
 fn known(engine: &Engine) -> Vec<Leaked> {
-    engine.leaked(&catalog()).cloned().collect()
+    engine.leaked(&cloud_spec()).cloned().collect()
 }
 
 fn instances(engine: &Engine) -> u64 {
-    engine.taken(&Room::CatalogQuota { catalog: catalog(), of: Quota::Instances })
+    engine.taken(&Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::Instances })
 }
 
 /// A cloud with a fault that lets everything leak.
 fn leaky() -> Watched {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Vec::new())).expect("a catalog");
+    ask(&mut engine, at(0), put_cloud(Vec::new())).expect("a catalog");
     ask(&mut engine, at(0), put("f", leaking())).expect("a fault");
     engine
 }
@@ -76,7 +76,7 @@ fn leaky() -> Watched {
 fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
     let mut engine = leaky();
     let balancer = Request::Create(ResourceSpec::new(load_balancer("lb")));
-    for request in [Request::Create(of_catalog("m")), balancer, register("lb", "m", "api-server")] {
+    for request in [Request::Create(of_cloud("m")), balancer, register("lb", "m", "api-server")] {
         ask(&mut engine, at(1), request).unwrap();
     }
     engine.poll(at(2));
@@ -98,14 +98,14 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
         ]
     );
     assert_eq!((engine.get(&id("m")), known(&engine)), (None, vec![leaked("m", at(3))]));
-    assert_eq!((instances(&engine), engine.census().resources(ResourceKind::Instance)), (1, 0));
+    assert_eq!((instances(&engine), engine.resource_counts().resources(ResourceKind::Instance)), (1, 0));
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1, "a repetition leaks nothing");
     // Neither the end of its load balancer nor that of the fault deletes it.
     for gone in [load_balancer("lb"), fault("f")] {
         ask(&mut engine, at(4), Request::Delete(gone)).unwrap();
     }
     assert_eq!(instances(&engine), 1);
-    let delete = || Request::DeleteLeaked(catalog());
+    let delete = || Request::DeleteLeaked(cloud_spec());
     assert_eq!(ask(&mut engine, at(5), delete()), Ok(Outcome::Accepted));
     assert_eq!((known(&engine), instances(&engine)), (vec![], 0));
     assert_eq!(ask(&mut engine, at(5), delete()), Ok(Outcome::AlreadyDone));
@@ -115,7 +115,7 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
 
 fn balancer(name: &str) -> ResourceSpec {
     ResourceSpec {
-        catalog: "north".into(),
+        cloud_spec: "north".into(),
         endpoint: Some(Endpoint { host: "cloud.example".into(), port: 20_000 }),
         ..ResourceSpec::new(load_balancer(name))
     }
@@ -130,9 +130,10 @@ fn leaking_by(operations: &[Verb]) -> Fault {
 #[test]
 fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_endpoint() {
     let mut engine = engine();
-    let balancers =
-        |engine: &Engine| engine.taken(&Room::CatalogQuota { catalog: catalog(), of: Quota::LoadBalancers });
-    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    let balancers = |engine: &Engine| {
+        engine.taken(&Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::LoadBalancers })
+    };
+    ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
     ask(&mut engine, at(0), put("f", leaking())).unwrap();
     ask(&mut engine, at(1), Request::Create(balancer("lb"))).unwrap();
     ask(&mut engine, at(1), Request::Delete(load_balancer("lb"))).unwrap();
@@ -140,7 +141,7 @@ fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_
     assert_eq!((known(&engine), balancers(&engine)), (vec![], 0), "by default, instances leak");
 
     ask(&mut engine, at(2), put("f", leaking_by(&[Verb::DeleteLoadBalancer]))).unwrap();
-    for request in [Request::Create(of_catalog("m")), Request::Create(balancer("lb"))] {
+    for request in [Request::Create(of_cloud("m")), Request::Create(balancer("lb"))] {
         ask(&mut engine, at(2), request).unwrap();
     }
     ask(&mut engine, at(2), register("lb", "m", "api-server")).unwrap();
@@ -154,12 +155,12 @@ fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_
         fault: "f".into(),
         addresses: Vec::new(),
         endpoint: balancer("lb").endpoint,
-        footprint: Footprint { catalog: "north".into(), processors: 2, ..Footprint::default() },
+        footprint: Footprint { cloud_spec: "north".into(), processors: 2, ..Footprint::default() },
     };
     assert_eq!((known(&engine), balancers(&engine), instances(&engine)), (vec![leaked.clone()], 1, 0));
     assert_eq!(
         engine
-            .leaked_of_group(&nephele_model::GroupId { account: "default".into(), name: "demo".into() })
+            .leaked_of_cluster(&nephele_model::ClusterId { namespace: "default".into(), name: "demo".into() })
             .count(),
         0
     );
@@ -175,20 +176,20 @@ fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_
 
     // Another process, and then its end.
     let mut after = self::engine();
-    ask(&mut after, at(9), put_catalog(vec![leaked.clone()])).unwrap();
+    ask(&mut after, at(9), put_cloud(vec![leaked.clone()])).unwrap();
     assert_eq!((known(&after), balancers(&after)), (vec![leaked], 1));
-    ask(&mut after, at(9), Request::DeleteLeaked(catalog())).unwrap();
+    ask(&mut after, at(9), Request::DeleteLeaked(cloud_spec())).unwrap();
     assert_eq!((known(&after), balancers(&after)), (vec![], 0));
 }
 
 #[test]
 fn as_many_load_balancers_can_leak_as_instances() {
     let mut engine = engine();
-    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
     ask(&mut engine, at(0), put("f", leaking_by(&[Verb::DeleteLoadBalancer, Verb::DeleteInstance]))).unwrap();
     for number in 0..=Leaked::MAX {
         let name = format!("x{number}");
-        for spec in [of_catalog(&name), balancer(&name)] {
+        for spec in [of_cloud(&name), balancer(&name)] {
             let id = spec.id.clone();
             ask(&mut engine, at(1), Request::Create(spec)).unwrap();
             ask(&mut engine, at(1), Request::Delete(id)).unwrap();
@@ -203,14 +204,14 @@ fn as_many_load_balancers_can_leak_as_instances() {
 fn a_new_instance_with_the_name_of_a_leaked_one_is_another_instance() {
     let mut engine = leaky();
     for _ in 0..3 {
-        ask(&mut engine, at(1), Request::Create(of_catalog("m"))).unwrap();
+        ask(&mut engine, at(1), Request::Create(of_cloud("m"))).unwrap();
         ask(&mut engine, at(1), Request::Delete(id("m"))).unwrap();
     }
-    ask(&mut engine, at(2), Request::Create(of_catalog("m"))).unwrap();
+    ask(&mut engine, at(2), Request::Create(of_cloud("m"))).unwrap();
     let times = [0, 1, 2].map(|millis| at(1) + Duration::from_millis(millis));
     assert_eq!(known(&engine), times.map(|since| leaked("m", since)));
     assert_eq!(instances(&engine), 4);
-    ask(&mut engine, at(3), Request::DeleteLeaked(catalog())).unwrap();
+    ask(&mut engine, at(3), Request::DeleteLeaked(cloud_spec())).unwrap();
     assert_eq!((instances(&engine), engine.get(&id("m")).is_some()), (1, true));
 }
 
@@ -218,16 +219,16 @@ fn a_new_instance_with_the_name_of_a_leaked_one_is_another_instance() {
 fn who_waits_for_the_room_of_a_leaked_instance_is_told_when_it_is_deleted() {
     let quotas = Quotas { instances_max: Some(1), ..Quotas::default() };
     let mut engine = Watched::new(Config { quotas, ..Config::default() }, "amber-otter-lamp");
-    ask(&mut engine, at(0), put_catalog(Vec::new())).unwrap();
+    ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
     ask(&mut engine, at(0), put("f", leaking())).unwrap();
-    ask(&mut engine, at(1), Request::Create(of_catalog("m"))).unwrap();
+    ask(&mut engine, at(1), Request::Create(of_cloud("m"))).unwrap();
     ask(&mut engine, at(1), Request::Delete(id("m"))).unwrap();
-    ask(&mut engine, at(2), Request::Create(of_catalog("n"))).unwrap_err();
+    ask(&mut engine, at(2), Request::Create(of_cloud("n"))).unwrap_err();
     // What a catalog has goes with it.
-    ask(&mut engine, at(3), Request::Delete(catalog())).unwrap();
+    ask(&mut engine, at(3), Request::Delete(cloud_spec())).unwrap();
     let last = engine.journal().since(1).last().map(|entry| entry.record.clone());
-    let room = Room::Quota { account: "default".into(), kind: ResourceKind::Instance };
-    assert_eq!(last, Some(Record::RoomFreed { at: at(3), room, waiting: id("n") }));
+    let capacity = Capacity::Quota { namespace: "default".into(), kind: ResourceKind::Instance };
+    assert_eq!(last, Some(Record::CapacityFreed { at: at(3), capacity, waiting: id("n") }));
 }
 
 #[test]
@@ -252,12 +253,12 @@ fn without_a_catalog_of_the_account_leaked_instances_go_with_the_fault() {
 fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
     let mut engine = engine();
     let all = vec![leaked("m", at(1)), leaked("m", at(2))];
-    ask(&mut engine, at(9), put_catalog(all.clone())).unwrap();
+    ask(&mut engine, at(9), put_cloud(all.clone())).unwrap();
     let put_fault = Request::PutFault {
         id: fault("f"),
         fault: Box::new(leaking()),
         record: FaultRecord::default(),
-        afflicted: Vec::new(),
+        affected_ids: Vec::new(),
         notices: Vec::new(),
         is_cut: false,
         skipped: Vec::new(),
@@ -268,15 +269,15 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
     let all: Vec<_> = all.into_iter().chain([leaked("n", at(2))]).collect();
     assert_eq!((known(&engine), instances(&engine)), (all, 3));
     // Only a new catalog and a new fault bring some along.
-    ask(&mut engine, at(10), Request::DeleteLeaked(catalog())).unwrap();
-    let changed = Catalog { seed: Some(nephele_engine::Seed::new("other")), ..Catalog::default() };
-    let again = Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::new(changed),
+    ask(&mut engine, at(10), Request::DeleteLeaked(cloud_spec())).unwrap();
+    let changed = CloudSpec { seed: Some(nephele_engine::Seed::new("other")), ..CloudSpec::default() };
+    let again = Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::new(changed),
         clock: None,
         leaked: vec![leaked("m", at(1))],
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     };
     ask(&mut engine, at(10), again).unwrap();
     ask(&mut engine, at(10), put_fault).unwrap();
@@ -288,7 +289,7 @@ fn no_more_instances_leak_than_can_be_remembered() {
     let mut engine = leaky();
     for number in 0..=Leaked::MAX {
         let name = format!("m{number}");
-        ask(&mut engine, at(1), Request::Create(of_catalog(&name))).unwrap();
+        ask(&mut engine, at(1), Request::Create(of_cloud(&name))).unwrap();
         ask(&mut engine, at(1), Request::Delete(id(&name))).unwrap();
     }
     engine.poll(at(2));
@@ -324,8 +325,8 @@ proptest! {
             prop_assert_eq!(&known.collect::<BTreeMap<_, _>>(), &told);
             for kind in [ResourceKind::Instance, ResourceKind::LoadBalancer] {
                 let leaked = told.keys().filter(|(id, _)| id.kind == kind).count();
-                let room = Room::Quota { account: "default".into(), kind };
-                prop_assert_eq!(engine.taken(&room), engine.census().resources(kind) + leaked as u64);
+                let capacity = Capacity::Quota { namespace: "default".into(), kind };
+                prop_assert_eq!(engine.taken(&capacity), engine.resource_counts().resources(kind) + leaked as u64);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The tests of the crate from outside, in one program, so that only one program is linked.
 
-mod afflictions;
+mod active_effects;
 mod api_limits;
+mod capacities;
 mod clocks;
 mod cloud;
 mod costs;
@@ -16,7 +17,6 @@ mod notices;
 mod paused;
 mod properties;
 mod restarts;
-mod rooms;
 mod rules;
 mod schedules;
 mod took;

@@ -6,48 +6,48 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, CallerFindings, Catalog, ClockSetting, Effect, Engine, EventKind, Fault, Former, Latency,
-    Notice, NoticeEnd, Rate, Request, ResourceSpec,
+    ActiveEffect, ClockSetting, CloudSpec, Effect, Engine, EventKind, Fault, Latency, MistakesByCaller,
+    Notice, NoticeEnd, Previous, Rate, Request, ResourceSpec,
 };
-use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime, Symptom};
+use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime, VisibleEffect};
 use proptest::prelude::*;
 
-const TOLD: Symptom = Symptom::SpotReclaim(Duration::from_secs(120));
+const TOLD: VisibleEffect = VisibleEffect::SpotReclaim(Duration::from_secs(120));
 
-fn showing(symptom: Symptom) -> Affliction {
-    Affliction::new(ResourceKind::Instance, symptom)
+fn showing(visible_effect: VisibleEffect) -> ActiveEffect {
+    ActiveEffect::new(ResourceKind::Instance, visible_effect)
 }
 
-fn gone() -> Affliction {
-    Affliction { is_final: true, ..showing(Symptom::Vanished) }
+fn gone() -> ActiveEffect {
+    ActiveEffect { is_final: true, ..showing(VisibleEffect::Vanished) }
 }
 
 /// Spot instances are told that they are taken back in two minutes.
 fn reclaim() -> Fault {
     let notice = Some(Box::new(Notice { lasts: Duration::from_secs(120), then: gone() }));
-    let told = Affliction { market: Some(Market::Spot), notice, ..showing(TOLD) };
-    Fault { matches: Matches::default(), effect: Effect::Afflict(told), budget: Budget::default() }
+    let told = ActiveEffect { market: Some(Market::Spot), notice, ..showing(TOLD) };
+    Fault { matches: Matches::default(), effect: Effect::Affect(told), budget: Budget::default() }
 }
 
 fn spot(name: &str) -> ResourceSpec {
-    ResourceSpec { market: Market::Spot, catalog: "north".into(), ..machine(name, &Latency::ZERO) }
+    ResourceSpec { market: Market::Spot, cloud_spec: "north".into(), ..machine(name, &Latency::ZERO) }
 }
 
 fn put_clock(clock: ClockSetting) -> Request {
-    Request::PutCatalog {
-        id: ResourceId::catalog("default", "north"),
-        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
+    Request::PutCloud {
+        id: ResourceId::cloud("default", "north"),
+        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
 /// What is wrong with a machine.
-fn wrong(engine: &Engine, name: &str) -> Option<Symptom> {
-    let afflictions = &engine.get(&id(name)).expect("it exists").afflictions;
-    afflictions.get("f").map(|affliction| affliction.symptom.clone())
+fn wrong(engine: &Engine, name: &str) -> Option<VisibleEffect> {
+    let active_effects = &engine.get(&id(name)).expect("it exists").active_effects;
+    active_effects.get("f").map(|active_effect| active_effect.visible_effect.clone())
 }
 
 fn started() -> Watched {
@@ -73,11 +73,11 @@ fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count
     let kinds: Vec<_> = events.into_iter().map(|event| (event.at, event.kind)).collect();
     assert_eq!(
         kinds.last(),
-        Some(&(at(130), EventKind::Afflicted { fault: "f".into(), affliction: Some(gone()) }))
+        Some(&(at(130), EventKind::BecameAffected { fault: "f".into(), active_effect: Some(gone()) }))
     );
     // It is gone for good.
     ask(&mut engine, at(140), Request::Delete(fault("f"))).unwrap();
-    assert_eq!(wrong(&engine, "m"), Some(Symptom::Vanished));
+    assert_eq!(wrong(&engine, "m"), Some(VisibleEffect::Vanished));
 }
 
 #[test]
@@ -104,26 +104,28 @@ fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
     assert_eq!(engine.next_deadline(), None);
     ask(&mut engine, at(99), put_clock(ClockSetting { steps: 1, ..still })).unwrap();
     engine.poll(at(99));
-    assert_eq!(wrong(&engine, "m"), Some(Symptom::Vanished));
+    assert_eq!(wrong(&engine, "m"), Some(VisibleEffect::Vanished));
 }
 
 /// Machines go down for a minute, and return changed.
 fn reboot() -> Fault {
-    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(60), then: showing(Symptom::NotReady) }));
-    let down = Affliction { is_down: true, after: Some("node".into()), notice, ..showing(Symptom::Frozen) };
-    Fault { effect: Effect::Afflict(down), ..reclaim() }
+    let notice =
+        Some(Box::new(Notice { lasts: Duration::from_secs(60), then: showing(VisibleEffect::NotReady) }));
+    let down =
+        ActiveEffect { is_down: true, after: Some("node".into()), notice, ..showing(VisibleEffect::Frozen) };
+    Fault { effect: Effect::Affect(down), ..reclaim() }
 }
 
 #[test]
 fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     let mut engine = started();
     ask(&mut engine, at(10), put("f", reboot())).unwrap();
-    assert_eq!(wrong(&engine, "m"), Some(Symptom::Frozen));
+    assert_eq!(wrong(&engine, "m"), Some(VisibleEffect::Frozen));
     engine.poll(at(70));
-    assert_eq!(wrong(&engine, "m"), Some(Symptom::NotReady));
+    assert_eq!(wrong(&engine, "m"), Some(VisibleEffect::NotReady));
     let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
     ask(&mut engine, at(80), Request::Create(ResourceSpec { labels, ..spot("m") })).unwrap();
-    assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (Some(Symptom::NotReady), None));
+    assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (Some(VisibleEffect::NotReady), None));
     let state = engine.fault(&fault("f")).unwrap().clone();
 
     let mut after = self::engine();
@@ -131,7 +133,7 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
         id: fault("f"),
         fault: Box::new(reboot()),
         record: state.decisions.record,
-        afflicted: state.afflicted.into_iter().collect(),
+        affected_ids: state.affected_ids.into_iter().collect(),
         notices: state.notices.into_iter().map(|(id, ends)| NoticeEnd { id, ends }).collect(),
         is_cut: false,
         skipped: Vec::new(),
@@ -140,16 +142,16 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     };
     let adopt = Request::Adopt {
         spec: spot("m"),
-        former: Box::new(Former {
+        previous: Box::new(Previous {
             created: at(0),
             reached: reached_stages(&engine, &id("m")),
-            ..Former::default()
+            ..Previous::default()
         }),
     };
     for request in [put_clock(ClockSetting::default()), put_fault, adopt] {
         ask(&mut after, at(90), request).unwrap();
     }
-    assert_eq!((wrong(&after, "m"), after.next_deadline()), (Some(Symptom::NotReady), None));
+    assert_eq!((wrong(&after, "m"), after.next_deadline()), (Some(VisibleEffect::NotReady), None));
     ask(&mut after, at(91), Request::Delete(fault("f"))).unwrap();
     assert_eq!(wrong(&after, "m"), None, "it heals");
 }
@@ -183,14 +185,14 @@ proptest! {
         let stop = at(stop);
         engine.poll(stop);
         let before = engine.fault(&fault("f")).unwrap().clone();
-        let catalog = ResourceId::catalog("default", "north");
-        let (clock, setting) = (engine.clock(&catalog).copied(), engine.clock_setting(&catalog).unwrap());
+        let cloud_spec = ResourceId::cloud("default", "north");
+        let (clock, setting) = (engine.clock(&cloud_spec).copied(), engine.clock_setting(&cloud_spec).unwrap());
 
         let again = stop + Duration::from_secs(away);
         let mut after = self::engine();
-        let mut put_catalog = put_clock(setting);
-        if let Request::PutCatalog { clock: former, .. } = &mut put_catalog {
-            *former = clock.map(|clock| {
+        let mut put_cloud = put_clock(setting);
+        if let Request::PutCloud { clock: previous, .. } = &mut put_cloud {
+            *previous = clock.map(|clock| {
                 nephele_engine::ClockRecord { setting, since: clock.since, time: clock.time }
             });
         }
@@ -198,15 +200,15 @@ proptest! {
             id: fault("f"),
             fault: Box::new(fault_of),
             record: before.decisions.record,
-            afflicted: before.afflicted.iter().cloned().collect(),
+            affected_ids: before.affected_ids.iter().cloned().collect(),
             notices: before.notices.iter().map(|(id, ends)| NoticeEnd { id: id.clone(), ends: *ends }).collect(),
             is_cut: false,
             skipped: Vec::new(),
             leaked: Vec::new(),
             paused: false,
         };
-        let adopt = Request::Adopt { spec: spot("m"), former: Box::new(Former { created: at(created), reached: reached_stages(&engine, &id("m")), ..Former::default() }) };
-        for request in [put_catalog, put_fault, adopt] {
+        let adopt = Request::Adopt { spec: spot("m"), previous: Box::new(Previous { created: at(created), reached: reached_stages(&engine, &id("m")), ..Previous::default() }) };
+        for request in [put_cloud, put_fault, adopt] {
             ask(&mut after, again, request).unwrap();
         }
         for now in [again, again + Duration::from_secs(1), again + Duration::from_secs(1_000_000)] {

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
-use nephele_engine::{Affliction, Effect, Engine, Fault, Latency, Outcome, Request};
+use nephele_engine::{ActiveEffect, Effect, Engine, Fault, Latency, Outcome, Request};
 use nephele_model::{
-    Budget, FailureReason, FaultRecord, Matches, Odds, ResourceId, ResourceKind, Schedule, Symptom,
+    Budget, FailureReason, FaultRecord, Matches, Odds, ResourceId, ResourceKind, Schedule, VisibleEffect,
 };
 use proptest::prelude::*;
 
 fn set_paused(request: Request, paused: bool) -> Request {
     match request {
-        Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, .. } => {
-            Request::PutFault { id, fault, record, afflicted, is_cut, notices, skipped, leaked, paused }
+        Request::PutFault { id, fault, record, affected_ids, is_cut, notices, skipped, leaked, .. } => {
+            Request::PutFault { id, fault, record, affected_ids, is_cut, notices, skipped, leaked, paused }
         }
         other => other,
     }
@@ -30,7 +30,7 @@ fn create(engine: &mut Engine, second: u64, number: u8) {
 
 /// The machines that are ill.
 fn ill(engine: &Engine) -> BTreeSet<String> {
-    let ill = engine.resources().filter(|resource| !resource.afflictions.is_empty());
+    let ill = engine.resources().filter(|resource| !resource.active_effects.is_empty());
     ill.map(|resource| resource.spec.id.name.clone()).collect()
 }
 
@@ -47,12 +47,12 @@ fn restarted(
     ill: &BTreeSet<String>,
 ) -> Watched {
     let mut next = self::engine();
-    let afflicted: Vec<ResourceId> = ill.iter().map(|name| id(name)).collect();
+    let affected_ids: Vec<ResourceId> = ill.iter().map(|name| id(name)).collect();
     let put = Request::PutFault {
         id: fault("f"),
         fault: Box::new(fault_of.clone()),
         record,
-        afflicted,
+        affected_ids,
         notices: Vec::new(),
         is_cut: false,
         skipped: Vec::new(),
@@ -61,7 +61,7 @@ fn restarted(
     };
     ask(&mut next, at(second), put).expect("it is taken");
     for resource in engine.resources() {
-        let adopt = Request::Adopt { spec: resource.spec.clone(), former: Box::default() };
+        let adopt = Request::Adopt { spec: resource.spec.clone(), previous: Box::default() };
         ask(&mut next, at(second), adopt).expect("it is adopted");
     }
     next
@@ -69,14 +69,14 @@ fn restarted(
 
 fn faults() -> impl Strategy<Value = Fault> {
     let effect = prop_oneof![
-        Just(Effect::Afflict(Affliction::new(ResourceKind::Instance, Symptom::NotReady))),
+        Just(Effect::Affect(ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady))),
         Just(Effect::Fail {
             reason: FailureReason::Throttled,
             message: String::new(),
             retry_after: Duration::from_secs(1),
         }),
         Just(Effect::Outage {
-            affliction: Affliction::new(ResourceKind::Instance, Symptom::NotReady),
+            active_effect: ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady),
             retry_after: Duration::from_secs(1),
         }),
     ];

@@ -8,11 +8,11 @@ use crate::cloud::{
     Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
 };
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Former, Hardware,
-    InstanceType, Latency, Line, Operation, Outcome, Price, Quotas, Record, Replay, Request, Resource,
+    CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, InstanceType, Latency,
+    Line, MistakesByCaller, Operation, Outcome, Previous, Price, Quotas, Record, Replay, Request, Resource,
     ResourceSpec, Seed, StageState, UpdateSpec, Zone,
 };
-use nephele_model::{GroupId, Odds, ResourceId, ResourceKind, SimTime, StageName};
+use nephele_model::{ClusterId, Odds, ResourceId, ResourceKind, SimTime, StageName};
 use proptest::prelude::*;
 
 fn latency() -> impl Strategy<Value = Latency> {
@@ -77,15 +77,15 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 10 | 11 => register(balancer_of(stage), &spec.id.name, stage),
                 12 => deregister(balancer_of(stage), &spec.id.name),
                 13 => Request::Delete(load_balancer(balancer_of(stage))),
-                8 => Request::PutCatalog {
+                8 => Request::PutCloud {
                     clock: None,
                     leaked: Vec::new(),
                     cost: None,
-                    findings: CallerFindings::new(),
-                    id: ResourceId::catalog(spec.id.account, ""),
-                    catalog: Box::new(Catalog {
+                    caller_mistakes: MistakesByCaller::new(),
+                    id: ResourceId::cloud(spec.id.namespace, ""),
+                    cloud_spec: Box::new(CloudSpec {
                         instance_types: vec![instance_type(stage)],
-                        ..Catalog::default()
+                        ..CloudSpec::default()
                     }),
                 },
                 0..3 => Request::Create(spec),
@@ -124,7 +124,7 @@ fn small_cloud() -> Watched {
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
         quotas: Quotas { instances_max: Some(3), load_balancers_max: Some(1) },
-        catalog: Catalog::default(),
+        cloud_spec: CloudSpec::default(),
     };
     Watched::new(config, "amber-otter-lamp")
 }
@@ -156,7 +156,7 @@ fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
 
 /// The name of a machine in another group. It does not exist.
 fn elsewhere() -> ResourceId {
-    ResourceId { group: "elsewhere".into(), ..id("m") }
+    ResourceId { cluster: "elsewhere".into(), ..id("m") }
 }
 
 /// A reader of a group, like a projection.
@@ -168,13 +168,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, engine: &Engine, group: &GroupId) {
+    fn read(&mut self, engine: &Engine, cluster: &ClusterId) {
         let mut batch = Vec::with_capacity(3);
         loop {
             batch.clear();
-            if engine.journal().read_group(group, &mut self.cursor, &mut batch).is_err() {
+            if engine.journal().read_cluster(cluster, &mut self.cursor, &mut batch).is_err() {
                 self.restarts += 1;
-                let machines = engine.group(group);
+                let machines = engine.cluster(cluster);
                 self.machines =
                     machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect();
                 return;
@@ -266,7 +266,7 @@ proptest! {
         let mut after = engine();
         for spec in machines.iter().rev() {
             let reached = reached_stages(&before, &spec.id);
-            let adopt = Request::Adopt { spec: spec.clone(), former: Box::new(Former { created: at(1), reached, ..Former::default() }) };
+            let adopt = Request::Adopt { spec: spec.clone(), previous: Box::new(Previous { created: at(1), reached, ..Previous::default() }) };
             ask(&mut after, stop + Duration::from_millis(pause), adopt).unwrap();
         }
         // A stage that had failed fails again at the same time, and the event is recorded again.
@@ -301,7 +301,7 @@ proptest! {
             for at in reached.values_mut() {
                 *at = SimTime::from_millis(at.as_millis() / 1000 * 1000);
             }
-            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), former: Box::new(Former { created, reached, ..Former::default() }) }).unwrap();
+            ask(&mut after, stop, Request::Adopt { spec: spec.clone(), previous: Box::new(Previous { created, reached, ..Previous::default() }) }).unwrap();
         }
         after.poll(stop);
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -324,7 +324,7 @@ proptest! {
         before.poll(stop);
         let reached = reached_stages(&before, &id("m"));
         let mut after = engine();
-        ask(&mut after, stop, Request::Adopt { spec, former: Box::new(Former { created: at(1), reached, ..Former::default() }) }).unwrap();
+        ask(&mut after, stop, Request::Adopt { spec, previous: Box::new(Previous { created: at(1), reached, ..Previous::default() }) }).unwrap();
         after.poll(stop);
         // If the update was seen to be over, it is not requested again.
         if before.next_deadline().is_some() {
@@ -350,7 +350,7 @@ proptest! {
         let (reached, deleting) = (reached_stages(&before, &id("m")), left.deleting.as_ref().map(|left| left.since));
         prop_assert_eq!(deleting, Some(began));
         let mut after = engine();
-        let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(1), reached, deleting, ..Former::default() }) };
+        let adopt = Request::Adopt { spec, previous: Box::new(Previous { created: at(1), reached, deleting, ..Previous::default() }) };
         let (mut lines, mut cursor) = (vec![Line::State(after.state())], after.journal().end());
         ask(&mut after, stop, adopt.clone()).unwrap();
         prop_assert_eq!(ask(&mut after, stop, Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
@@ -380,7 +380,7 @@ proptest! {
         let mut after = engine();
         for name in &names {
             let reached = reached_stages(&before, &id(name));
-            let adopt = Request::Adopt { spec: machine(name, &jittered), former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
+            let adopt = Request::Adopt { spec: machine(name, &jittered), previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }) };
             ask(&mut after, SimTime::from_millis(stop), adopt).unwrap();
         }
         prop_assert_eq!(before.next_deadline(), after.next_deadline());
@@ -480,8 +480,8 @@ proptest! {
             }
             Line::Record(Entry {
                 record:
-                    Record::RoomFreed { at, .. }
-                    | Record::TurnEnded { at, .. }
+                    Record::CapacityFreed { at, .. }
+                    | Record::GrantEnded { at, .. }
                     | Record::FaultEnded { at, .. }
                     | Record::FaultWindow { at, .. },
                 ..
@@ -499,26 +499,26 @@ proptest! {
         script in script(), noise in prop::collection::vec(prop_oneof![19 => Just(0), 1 => 1usize..6_000], 40),
     ) {
         let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
-        let group = GroupId { account: id("m").account, name: id("m").group };
-        let cursor = engine.follow(group.clone());
+        let cluster = ClusterId { namespace: id("m").namespace, name: id("m").cluster };
+        let cursor = engine.follow(cluster.clone());
         let mut prompt = Reader { cursor, machines: BTreeMap::new(), restarts: 0 };
         let mut late = prompt.clone();
         for ((now, request), noise) in script.into_iter().zip(noise) {
             let _ = ask(&mut engine, now, request);
             engine.poll(now);
-            prompt.read(&engine, &group);
+            prompt.read(&engine, &cluster);
             if noise > 0 {
                 for _ in 0..noise {
                     let _ = ask(&mut engine, now, Request::Retry(elsewhere(), "vm".into()));
                 }
                 if noise % 2 == 0 {
-                    late.read(&engine, &group);
+                    late.read(&engine, &cluster);
                 }
             }
         }
         engine.poll(END);
         for reader in [&mut prompt, &mut late] {
-            reader.read(&engine, &group);
+            reader.read(&engine, &cluster);
             prop_assert_eq!(&reader.machines, &standing(&engine));
         }
         prop_assert_eq!(prompt.restarts, 0, "others' records push nothing out that it did not read");
@@ -544,7 +544,7 @@ proptest! {
                 Request::Create(_) | Request::Delete(_) => drop(reserved.remove(&id)),
                 _ => {}
             }
-            let room = match &request {
+            let capacity = match &request {
                 Request::Create(spec) if !known && spec.id.kind == ResourceKind::LoadBalancer => {
                     Some(balancers < 1)
                 }
@@ -554,8 +554,8 @@ proptest! {
                 _ => None,
             };
             let answer = ask(&mut engine, now, request);
-            if let Some(room) = room {
-                prop_assert_eq!(answer.is_ok(), room, "{:?}", answer);
+            if let Some(capacity) = capacity {
+                prop_assert_eq!(answer.is_ok(), capacity, "{:?}", answer);
             }
             prop_assert!(engine.reserved().eq(reserved.keys()));
         }
@@ -630,13 +630,13 @@ proptest! {
         steps in prop::collection::vec((0..6u8, 0..3usize, prop::bool::ANY), 1..40),
     ) {
         let mut engine = engine();
-        let catalog_id = ResourceId::catalog(id("m").account, "north");
+        let cloud_id = ResourceId::cloud(id("m").namespace, "north");
         let mut offered = BTreeMap::<String, Hardware>::new();
         let (mut is_there, mut made) = (false, BTreeMap::new());
         for ((step, machine, which), number) in steps.into_iter().zip(0u64..) {
             let now = at(number);
             let spec = ResourceSpec {
-                catalog: "north".into(),
+                cloud_spec: "north".into(),
                 instance_type: Some(if which { "x" } else { "y" }.into()),
                 ..crate::cloud::machine(&machine.to_string(), &Latency::ZERO)
             };
@@ -652,12 +652,12 @@ proptest! {
                         name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
                         price: Price::default(),
                     });
-                    let catalog = Box::new(Catalog { instance_types: types.collect(), ..Catalog::default() });
-                    ask(&mut engine, now, Request::PutCatalog { id: catalog_id.clone(), catalog, clock: None, leaked: Vec::new(), cost: None, findings: CallerFindings::new() }).unwrap();
+                    let cloud_spec = Box::new(CloudSpec { instance_types: types.collect(), ..CloudSpec::default() });
+                    ask(&mut engine, now, Request::PutCloud { id: cloud_id.clone(), cloud_spec, clock: None, leaked: Vec::new(), cost: None, caller_mistakes: MistakesByCaller::new() }).unwrap();
                     is_there = true;
                 }
                 1 => {
-                    ask(&mut engine, now, Request::Delete(catalog_id.clone())).unwrap();
+                    ask(&mut engine, now, Request::Delete(cloud_id.clone())).unwrap();
                     (is_there, offered) = (false, BTreeMap::new());
                 }
                 2 => {
@@ -695,7 +695,7 @@ proptest! {
                 let Some(last) = entries.last() else { return };
                 *read = last.sequence + 1;
                 for entry in &entries {
-                    if let Record::RoomFreed { waiting, .. } = &entry.record
+                    if let Record::CapacityFreed { waiting, .. } = &entry.record
                         && let Some(spec) = wanted.get(waiting)
                         && !deaf.contains(&waiting.name)
                     {
@@ -742,7 +742,7 @@ proptest! {
         let latency = Latency::Jittered { base: Duration::from_secs(seconds), fraction };
         let mut spec = machine("m", &latency);
         spec.stages[1].failure = Odds::new(probability);
-        let adopt = Request::Adopt { spec, former: Box::new(Former { created: time(created), reached: BTreeMap::from([("vm".into(), time(reached))]), ..Former::default() }) };
+        let adopt = Request::Adopt { spec, previous: Box::new(Previous { created: time(created), reached: BTreeMap::from([("vm".into(), time(reached))]), ..Previous::default() }) };
         ask(&mut engine, time(now), adopt).unwrap();
         engine.poll(time(poll));
         let _ = ask(&mut engine, time(now), Request::Retry(id("m"), "node".into()));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, ApiLimits, CallerFindings, Catalog, ClockRecord, Config, Effect, Engine, EventKind, Fault,
-    FaultState, Former, InstanceType, Latency, Loss, Notice, NoticeEnd, Operation, Outcome, Price, Record,
-    Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
+    ActiveEffect, ApiLimits, ClockRecord, CloudSpec, Config, Effect, Engine, EventKind, Fault, FaultState,
+    InstanceType, Latency, Loss, MistakesByCaller, Notice, NoticeEnd, Operation, Outcome, Previous, Price,
+    Record, Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
 };
 use nephele_model::{
-    Budget, CallRate, CloudError, DrawKey, FailureReason, FaultRecord, Market, Matches, Odds, ResourceId,
-    ResourceKind, Schedule, SimTime, StageName, Symptom, Verb,
+    Budget, CallRate, CloudError, FailureReason, FaultRecord, Market, Matches, Odds, ResourceId,
+    ResourceKind, Schedule, SeedKey, SimTime, StageName, Verb, VisibleEffect,
 };
 use proptest::prelude::*;
 
@@ -31,55 +31,64 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn spec(name: &str, catalog: &str, market: Market) -> ResourceSpec {
+fn spec(name: &str, cloud_spec: &str, market: Market) -> ResourceSpec {
     let number = NAMES.iter().position(|known| *known == name).expect("a name");
     let mut spec = machine(name, &Latency::Uniform { min: seconds(1), max: seconds(6) });
-    spec.draw_key = Some(DrawKey { set: "set".into(), ordinal: u32::try_from(number).expect("few") });
+    spec.seed_key = Some(SeedKey { owner_set: "set".into(), ordinal: u32::try_from(number).expect("few") });
     let region = REGIONS.get(number % 3).map(|&region| region.to_owned());
-    ResourceSpec { catalog: catalog.into(), region, instance_type: Some("m.large".into()), market, ..spec }
+    ResourceSpec {
+        cloud_spec: cloud_spec.into(),
+        region,
+        instance_type: Some("m.large".into()),
+        market,
+        ..spec
+    }
 }
 
-fn balancer(catalog: &str, region: Option<&str>) -> ResourceSpec {
+fn balancer(cloud_spec: &str, region: Option<&str>) -> ResourceSpec {
     let region = region.map(str::to_owned);
-    ResourceSpec { catalog: catalog.into(), region, ..ResourceSpec::new(load_balancer("lb")) }
+    ResourceSpec { cloud_spec: cloud_spec.into(), region, ..ResourceSpec::new(load_balancer("lb")) }
 }
 
-fn catalog() -> ResourceId {
-    ResourceId::catalog("default", "north")
+fn cloud_spec() -> ResourceId {
+    ResourceId::cloud("default", "north")
 }
 
-fn put_catalog(api: ApiLimits) -> Request {
+fn put_cloud(api: ApiLimits) -> Request {
     let large = InstanceType {
         name: "m.large".into(),
         architecture: "amd64".into(),
         capacity: BTreeMap::new(),
         price: Price { on_demand: 400_000, spot: 100_000 },
     };
-    Request::PutCatalog {
-        id: catalog(),
-        catalog: Box::new(Catalog { instance_types: vec![large], api, ..Catalog::default() }),
+    Request::PutCloud {
+        id: cloud_spec(),
+        cloud_spec: Box::new(CloudSpec { instance_types: vec![large], api, ..CloudSpec::default() }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
-fn afflictions() -> impl Strategy<Value = Affliction> {
-    let odd = || Affliction::new(ResourceKind::Instance, Symptom::NotReady);
-    let then = |then: Affliction| Some(Box::new(Notice { lasts: seconds(7), then }));
+fn active_effects() -> impl Strategy<Value = ActiveEffect> {
+    let odd = || ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady);
+    let then = |then: ActiveEffect| Some(Box::new(Notice { lasts: seconds(7), then }));
     let stages = |names: &[&str]| names.iter().map(|&name| StageName::from(name)).collect();
     prop_oneof![
         Just(odd()),
-        Just(Affliction::new(ResourceKind::LoadBalancer, Symptom::NotReady)),
-        Just(Affliction { is_down: true, ..odd() }),
-        Just(Affliction { holds: stages(&["node"]), ..odd() }),
-        Just(Affliction { before: Some("node".into()), ..odd() }),
-        Just(Affliction { after: Some("api-server".into()), is_down: true, ..odd() }),
-        Just(Affliction { is_final: true, is_down: true, ..odd() }),
-        Just(Affliction { notice: then(Affliction::new(ResourceKind::Instance, Symptom::Frozen)), ..odd() }),
-        Just(Affliction {
-            notice: then(Affliction { is_final: true, is_down: true, ..odd() }),
+        Just(ActiveEffect::new(ResourceKind::LoadBalancer, VisibleEffect::NotReady)),
+        Just(ActiveEffect { is_down: true, ..odd() }),
+        Just(ActiveEffect { holds: stages(&["node"]), ..odd() }),
+        Just(ActiveEffect { before: Some("node".into()), ..odd() }),
+        Just(ActiveEffect { after: Some("api-server".into()), is_down: true, ..odd() }),
+        Just(ActiveEffect { is_final: true, is_down: true, ..odd() }),
+        Just(ActiveEffect {
+            notice: then(ActiveEffect::new(ResourceKind::Instance, VisibleEffect::Frozen)),
+            ..odd()
+        }),
+        Just(ActiveEffect {
+            notice: then(ActiveEffect { is_final: true, is_down: true, ..odd() }),
             market: Some(Market::Spot),
             ..odd()
         }),
@@ -94,8 +103,8 @@ fn effects() -> impl Strategy<Value = Effect> {
         1 => Just(Effect::Lag(Latency::Fixed(seconds(9)))),
         1 => Just(Effect::Delay(Latency::Fixed(seconds(4)))),
         1 => Just(Effect::Duplicate { retry_after: seconds(2) }),
-        6 => afflictions().prop_map(Effect::Afflict),
-        1 => afflictions().prop_map(|affliction| Effect::Outage { affliction, retry_after: seconds(2) }),
+        6 => active_effects().prop_map(Effect::Affect),
+        1 => active_effects().prop_map(|active_effect| Effect::Outage { active_effect, retry_after: seconds(2) }),
     ]
 }
 
@@ -131,7 +140,7 @@ fn faults() -> impl Strategy<Value = Fault> {
         let names = names.into_iter().map(str::to_owned).collect();
         let regions = regions.into_iter().map(str::to_owned).collect();
         let operations = match effect {
-            Effect::Afflict(_) | Effect::Outage { .. } | Effect::Duplicate { .. } => BTreeSet::new(),
+            Effect::Affect(_) | Effect::Outage { .. } | Effect::Duplicate { .. } => BTreeSet::new(),
             _ => operations,
         };
         Fault { matches: Matches { names, regions, operations, ..Matches::default() }, effect, budget }
@@ -148,11 +157,11 @@ impl std::fmt::Debug for Script {
         for (at, request) in &self.0 {
             write!(f, "\n  {:>6} ", at.as_millis())?;
             match request {
-                Request::Create(ResourceSpec { id, catalog, market, .. }) => {
-                    write!(f, "Create {} of {catalog:?}, {market:?}", id.name)?;
+                Request::Create(ResourceSpec { id, cloud_spec, market, .. }) => {
+                    write!(f, "Create {} of {cloud_spec:?}, {market:?}", id.name)?;
                 }
                 Request::PutFault { id, fault, .. } => write!(f, "PutFault {} {fault:?}", id.name)?,
-                Request::PutCatalog { catalog, .. } => write!(f, "PutCatalog {:?}", catalog.api)?,
+                Request::PutCloud { cloud_spec, .. } => write!(f, "PutCatalog {:?}", cloud_spec.api)?,
                 Request::RegisterBackend { instance, .. } => write!(f, "RegisterBackend {instance}")?,
                 other => write!(f, "{} {other:?}", other.target().name)?,
             }
@@ -166,8 +175,8 @@ fn script() -> impl Strategy<Value = Script> {
         let calls = Some(CallRate { per_second: 1, burst: 30 });
         prop_oneof![
             2 => Just(ApiLimits::default()),
-            1 => Just(ApiLimits { calls, read_lag: Duration::ZERO }),
-            1 => Just(ApiLimits { calls: None, read_lag: seconds(5) }),
+            1 => Just(ApiLimits { calls, read_after_write_lag: Duration::ZERO }),
+            1 => Just(ApiLimits { calls: None, read_after_write_lag: seconds(5) }),
         ]
     };
     let name = || prop::sample::select(&NAMES[..]);
@@ -190,7 +199,7 @@ fn script() -> impl Strategy<Value = Script> {
         1 => Just(Request::Delete(load_balancer("lb"))),
         7 => (fault_name(), faults()).prop_map(|(name, fault)| crate::faults::put(name, fault)),
         1 => fault_name().prop_map(|name| Request::Delete(fault(name))),
-        2 => limits().prop_map(put_catalog),
+        2 => limits().prop_map(put_cloud),
     ];
     prop::collection::vec((1u64..40_000, request), 1..50).prop_map(|mut script| {
         script.sort_by_key(|(millis, _)| *millis);
@@ -200,7 +209,7 @@ fn script() -> impl Strategy<Value = Script> {
 }
 
 /// What objects say about a resource.
-fn former(engine: &Engine, resource: &Resource) -> Former {
+fn previous(engine: &Engine, resource: &Resource) -> Previous {
     let id = &resource.spec.id;
     let update = resource.update.as_ref().and_then(|update| match update.state {
         UpdateState::Running { since, .. } => {
@@ -209,10 +218,10 @@ fn former(engine: &Engine, resource: &Resource) -> Former {
         }
         UpdateState::Over { .. } => None,
     });
-    let beside = engine.resources().filter(|other| other.spec.id.group == id.group);
+    let beside = engine.resources().filter(|other| other.spec.id.cluster == id.cluster);
     let load_balancers =
         beside.filter_map(|other| Some((other.spec.id.name.clone(), other.backends.get(&id.name)?.clone())));
-    Former {
+    Previous {
         created: resource.created,
         reached: reached_stages(engine, id),
         hardware: Some(resource.hardware.clone()),
@@ -225,9 +234,9 @@ fn former(engine: &Engine, resource: &Resource) -> Former {
 
 /// What a status says about a fault.
 fn known_fault(engine: &Engine, state: &FaultState) -> Request {
-    let afflicted: Vec<_> = state.afflicted.iter().take(LISTED_MAX).cloned().collect();
-    let affliction = state.affliction();
-    let has_notice = affliction.is_some_and(|affliction| affliction.notice.is_some());
+    let affected_ids: Vec<_> = state.affected_ids.iter().take(LISTED_MAX).cloned().collect();
+    let active_effect = state.active_effect();
+    let has_notice = active_effect.is_some_and(|active_effect| active_effect.notice.is_some());
     let notice = |id: &ResourceId| {
         let running = engine.get(id).and_then(|found| found.notices.get(&state.id.name)?.time());
         let ends = running.or(state.notices.get(id).copied()).unwrap_or(NoticeEnd::OVER);
@@ -237,9 +246,9 @@ fn known_fault(engine: &Engine, state: &FaultState) -> Request {
         id: state.id.clone(),
         fault: Box::new(state.fault.clone()),
         record: state.decisions.record,
-        notices: afflicted.iter().filter(|_| has_notice).map(notice).collect(),
-        is_cut: state.afflicted.len() > LISTED_MAX,
-        afflicted,
+        notices: affected_ids.iter().filter(|_| has_notice).map(notice).collect(),
+        is_cut: state.affected_ids.len() > LISTED_MAX,
+        affected_ids,
         skipped: state.decisions.skipped().iter().cloned().collect(),
         leaked: engine.leaked_by(&state.id).cloned().collect(),
         paused: false,
@@ -256,16 +265,16 @@ fn put_back(before: &Engine, now: SimTime, are_balancers_last: bool) -> Engine {
     for state in before.faults() {
         tell(known_fault(before, state));
     }
-    for named in before.state().catalogs {
-        let setting = named.catalog.clock;
+    for named in before.state().cloud_specs {
+        let setting = named.cloud_spec.clock;
         let clock = before.clock(&named.id);
-        tell(Request::PutCatalog {
+        tell(Request::PutCloud {
             clock: clock.map(|clock| ClockRecord { setting, since: clock.since, time: clock.time }),
             leaked: before.leaked(&named.id).cloned().collect(),
             cost: before.cost(&named.id, now).map(Box::new),
-            findings: before.findings(&named.id).cloned().unwrap_or_default(),
+            caller_mistakes: before.caller_mistakes(&named.id).cloned().unwrap_or_default(),
             id: named.id,
-            catalog: Box::new(named.catalog),
+            cloud_spec: Box::new(named.cloud_spec),
         });
     }
     let order =
@@ -273,14 +282,14 @@ fn put_back(before: &Engine, now: SimTime, are_balancers_last: bool) -> Engine {
     let mut resources: Vec<_> = before.resources().collect();
     resources.sort_by_key(order);
     for resource in &resources {
-        let ResourceSpec { id, catalog, instance_type, zone, market, .. } = resource.spec.clone();
+        let ResourceSpec { id, cloud_spec, instance_type, zone, market, .. } = resource.spec.clone();
         let processors = resource.hardware.processors();
-        let footprint = nephele_engine::Footprint { zone, catalog, instance_type, processors, market };
+        let footprint = nephele_engine::Footprint { zone, cloud_spec, instance_type, processors, market };
         tell(Request::Reserve { id, footprint });
     }
     for resource in resources {
-        let former = Box::new(former(before, resource));
-        tell(Request::Adopt { spec: resource.spec.clone(), former });
+        let previous = Box::new(previous(before, resource));
+        tell(Request::Adopt { spec: resource.spec.clone(), previous });
     }
     after
 }
@@ -295,7 +304,7 @@ fn repeated(engine: &Engine) -> Vec<Request> {
             continue;
         }
         requests.push(Request::Create(resource.spec.clone()));
-        requests.extend(former(engine, resource).update.map(|update| Request::Update(id.clone(), update)));
+        requests.extend(previous(engine, resource).update.map(|update| Request::Update(id.clone(), update)));
         for (name, stage) in &resource.backends {
             if engine.get(&crate::cloud::id(name)).is_some_and(|instance| instance.deleting.is_none()) {
                 requests.push(register(&id.name, name, stage.as_str()));
@@ -333,12 +342,12 @@ type Done = (FaultRecord, BTreeSet<ResourceId>, BTreeMap<ResourceId, nephele_eng
 
 fn done(engine: &Engine) -> BTreeMap<ResourceId, Done> {
     let done = |state: &FaultState| {
-        let (mut afflicted, mut notices) = (state.afflicted.clone(), state.notices.clone());
+        let (mut affected_ids, mut notices) = (state.affected_ids.clone(), state.notices.clone());
         // Nothing of what is being deleted is shown, and nothing more happens to it.
-        afflicted.retain(|id| engine.get(id).is_none_or(|found| found.deleting.is_none()));
+        affected_ids.retain(|id| engine.get(id).is_none_or(|found| found.deleting.is_none()));
         // Of those that are not afflicted, no status says anything.
-        notices.retain(|id, _| afflicted.contains(id));
-        (state.id.clone(), (state.decisions.record, afflicted, notices))
+        notices.retain(|id, _| affected_ids.contains(id));
+        (state.id.clone(), (state.decisions.record, affected_ids, notices))
     };
     engine.faults().map(done).collect()
 }
@@ -383,21 +392,21 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
 /// the affliction: one that returns begins with a notice of its own.
 fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
     for resource in engine.resources() {
-        for (name, affliction) in &resource.afflictions {
-            let state = engine.fault(&ResourceId::fault(&resource.spec.id.account, name));
-            let is_listed = state.is_some_and(|state| state.afflicted.contains(&resource.spec.id));
-            prop_assert!(is_listed || affliction.is_final, "{} has {name}", resource.spec.id);
+        for (name, active_effect) in &resource.active_effects {
+            let state = engine.fault(&ResourceId::fault(&resource.spec.id.namespace, name));
+            let is_listed = state.is_some_and(|state| state.affected_ids.contains(&resource.spec.id));
+            prop_assert!(is_listed || active_effect.is_final, "{} has {name}", resource.spec.id);
         }
     }
     for state in engine.faults() {
-        for id in &state.afflicted {
+        for id in &state.affected_ids {
             let found = engine.get(id);
-            let has = found.is_none_or(|found| found.afflictions.contains_key(&state.id.name));
+            let has = found.is_none_or(|found| found.active_effects.contains_key(&state.id.name));
             prop_assert!(has, "{} lists {id}", state.id);
         }
         for id in state.notices.keys() {
             prop_assert!(
-                state.afflicted.contains(id),
+                state.affected_ids.contains(id),
                 "{} keeps its notice to {id}, which it does not afflict",
                 state.id
             );
@@ -408,7 +417,8 @@ fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
 
 /// Does what the reconcilers do about instances that are gone for good: the object notes it, and the rest is deleted.
 fn terminate(engine: &mut Engine, now: SimTime) {
-    let is_final = |resource: &&Resource| resource.afflictions.values().any(|affliction| affliction.is_final);
+    let is_final =
+        |resource: &&Resource| resource.active_effects.values().any(|active_effect| active_effect.is_final);
     let gone: Vec<_> = engine.resources().filter(is_final).map(|resource| resource.spec.id.clone()).collect();
     for id in gone {
         engine.apply(Operation { caller: Operation::SWEEPER.into(), request: Request::Delete(id), at: now });
@@ -423,7 +433,7 @@ fn changed_one_beyond_its_list(script: &Script, engine: &Engine, stop: SimTime) 
         };
         script.0.iter().filter(is_put).count()
     };
-    engine.faults().any(|state| state.afflicted.len() > LISTED_MAX && put(&state.id.name) > 1)
+    engine.faults().any(|state| state.affected_ids.len() > LISTED_MAX && put(&state.id.name) > 1)
 }
 
 fn play(Script(script): &Script, stop: SimTime) -> Result<Engine, TestCaseError> {
@@ -464,13 +474,13 @@ proptest! {
                 Record::Operation { operation, is_hit, faults, .. } => {
                     !is_hit && faults.is_empty() && matches!(
                         operation.request,
-                        Request::Reserve { .. } | Request::Adopt { .. } | Request::PutFault { .. } | Request::PutCatalog { .. }
+                        Request::Reserve { .. } | Request::Adopt { .. } | Request::PutFault { .. } | Request::PutCloud { .. }
                             | Request::Describe(_)
                     )
                 }
                 Record::Event(event) => matches!(
                     event.kind,
-                    EventKind::Adopted { .. } | EventKind::Afflicted { affliction: Some(_), .. }
+                    EventKind::Adopted { .. } | EventKind::BecameAffected { active_effect: Some(_), .. }
                         | EventKind::BackendInService(_) | EventKind::Leaked { is_adopted: true, .. }
                 ),
                 _ => false,
@@ -483,10 +493,10 @@ proptest! {
         prop_assert_eq!(standing(&after, stop), standing(&before, stop));
         prop_assert_eq!(after.next_deadline(), before.next_deadline());
         prop_assert!(after.state().calls.is_empty());
-        prop_assert!(after.all_findings().eq(before.all_findings()));
+        prop_assert!(after.all_caller_mistakes().eq(before.all_caller_mistakes()));
         prop_assert!(after.all_leaked().eq(before.all_leaked()));
         prop_assert!(after.costs(stop).eq(before.costs(stop)));
-        prop_assert_eq!(after.usage(&catalog()), before.usage(&catalog()));
+        prop_assert_eq!(after.usage(&cloud_spec()), before.usage(&cloud_spec()));
         // And it stays so.
         let later = stop + Duration::from_millis(on);
         after.poll(later);
@@ -543,8 +553,8 @@ fn a_read_that_was_refused_is_a_call_after_a_restart() {
         for state in before.faults() {
             ask(&mut after, at(50), known_fault(&before, state)).expect("it is put");
         }
-        let former = Box::new(Former { is_read_refused, ..former(&before, resource) });
-        let adopt = Request::Adopt { spec: resource.spec.clone(), former };
+        let previous = Box::new(Previous { is_read_refused, ..previous(&before, resource) });
+        let adopt = Request::Adopt { spec: resource.spec.clone(), previous };
         ask(&mut after, at(50), adopt).expect("it is adopted");
         assert_eq!(ask(&mut after, at(50), read()), expected, "was refused: {is_read_refused}");
     }

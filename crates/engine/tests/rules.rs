@@ -9,12 +9,12 @@ use crate::cloud::{
     stage,
 };
 use nephele_engine::{
-    CallerFindings, Catalog, Config, Engine, Entry, Event, EventKind, Footprint, Former, Hardware, Image,
-    InstanceType, Latency, Model, Outcome, Price, Quotas, Record, Request, ResourceSpec, Seed, StageState,
-    StateError, Took, Update, UpdateSpec, UpdateState, Zone,
+    CloudSpec, Config, Engine, Entry, Event, EventKind, Footprint, Hardware, Image, InstanceType, Latency,
+    MistakesByCaller, Model, Outcome, Previous, Price, Quotas, Record, Request, ResourceSpec, Seed,
+    StageState, StateError, Took, Update, UpdateSpec, UpdateState, Zone,
 };
 use nephele_model::{
-    CloudError, DrawKey, Endpoint, ErrorClass, Odds, ResourceId, ResourceKind, Room, SimTime,
+    Capacity, CloudError, Endpoint, ErrorClass, Odds, ResourceId, ResourceKind, SeedKey, SimTime,
 };
 
 fn fixed(seconds: u64) -> Latency {
@@ -237,7 +237,7 @@ fn stages_that_cannot_be_walked_are_refused() {
         let spec = ResourceSpec { stages, ..machine("m", &latency) };
         let adopt = Request::Adopt {
             spec: spec.clone(),
-            former: Box::new(Former { created: at(0), ..Former::default() }),
+            previous: Box::new(Previous { created: at(0), ..Previous::default() }),
         };
         for request in [Request::Create(spec), adopt] {
             assert_eq!(ask(&mut engine(), at(0), request), Err(CloudError::InvalidStage(id("m"))));
@@ -253,34 +253,34 @@ fn small_cloud() -> Watched {
             ("b".to_owned(), Zone::default()),
         ]),
         quotas: Quotas { instances_max: Some(2), load_balancers_max: Some(1) },
-        catalog: catalog(&["m.large"]),
+        cloud_spec: cloud_spec(&["m.large"]),
     };
     Watched::new(config, "s")
 }
 
 /// Instance types with 4 processors each.
-fn catalog(instance_types: &[&str]) -> Catalog {
+fn cloud_spec(instance_types: &[&str]) -> CloudSpec {
     let instance_type = |name: &&str| InstanceType {
         name: (*name).into(),
         architecture: "arm64".into(),
         capacity: BTreeMap::from([("cpu".into(), "4".into())]),
         price: Price::default(),
     };
-    Catalog { instance_types: instance_types.iter().map(instance_type).collect(), ..Catalog::default() }
+    CloudSpec { instance_types: instance_types.iter().map(instance_type).collect(), ..CloudSpec::default() }
 }
 
-fn put(engine: &mut Watched, name: &str, catalog: Catalog) {
-    let id = ResourceId::catalog(id("m").account, name);
+fn put(engine: &mut Watched, name: &str, cloud_spec: CloudSpec) {
+    let id = ResourceId::cloud(id("m").namespace, name);
     let put = ask(
         engine,
         at(0),
-        Request::PutCatalog {
+        Request::PutCloud {
             id,
-            catalog: Box::new(catalog),
+            cloud_spec: Box::new(cloud_spec),
             clock: None,
             leaked: Vec::new(),
             cost: None,
-            findings: CallerFindings::new(),
+            caller_mistakes: MistakesByCaller::new(),
         },
     );
     assert_eq!(put, Ok(Outcome::Accepted));
@@ -333,9 +333,9 @@ fn offer_of_the_cloud_is_what_can_be_had() {
 #[test]
 fn quota_is_of_one_account_and_one_kind() {
     let mut engine = small_cloud();
-    let mut create = |name: &str, account: &str, kind: ResourceKind| {
+    let mut create = |name: &str, namespace: &str, kind: ResourceKind| {
         let spec = ResourceSpec {
-            id: ResourceId { account: account.into(), kind, ..id(name) },
+            id: ResourceId { namespace: namespace.into(), kind, ..id(name) },
             ..machine(name, &Latency::ZERO)
         };
         ask(&mut engine, at(0), Request::Create(spec))
@@ -360,10 +360,10 @@ fn room_is_free_again_when_a_deletion_is_done_whether_or_not_anyone_polled() {
 }
 
 /// An instance that is made from a catalog, an instance type and an image.
-fn made_from(name: &str, catalog: &str, instance_type: &str, image: &str, version: &str) -> ResourceSpec {
+fn made_from(name: &str, cloud_spec: &str, instance_type: &str, image: &str, version: &str) -> ResourceSpec {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     ResourceSpec {
-        catalog: catalog.into(),
+        cloud_spec: cloud_spec.into(),
         instance_type: text(instance_type),
         image: text(image),
         version: text(version),
@@ -379,7 +379,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
         operating_system: "windows".into(),
         versions: vec!["1.36".into()],
     }];
-    put(&mut engine, "north", Catalog { images, ..catalog(&["m.large"]) });
+    put(&mut engine, "north", CloudSpec { images, ..cloud_spec(&["m.large"]) });
     let made = Hardware {
         architecture: "arm64".into(),
         operating_system: "windows".into(),
@@ -389,21 +389,21 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
     assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
     // Instances without an instance type, and of a catalog that was never put.
-    for (name, catalog, kind) in [("2", "north", ""), ("3", "", "anything")] {
-        ask(&mut engine, at(0), Request::Create(made_from(name, catalog, kind, "", ""))).unwrap();
+    for (name, cloud_spec, kind) in [("2", "north", ""), ("3", "", "anything")] {
+        ask(&mut engine, at(0), Request::Create(made_from(name, cloud_spec, kind, "", ""))).unwrap();
         assert_eq!(engine.get(&id(name)).unwrap().hardware, Hardware::default());
     }
-    put(&mut engine, "north", catalog(&["m.small"]));
+    put(&mut engine, "north", cloud_spec(&["m.small"]));
     assert_eq!(ask(&mut engine, at(1), Request::Create(spec.clone())), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.get(&id("1")).unwrap().hardware, made);
     // After a restart the instance has the recorded hardware. If none was recorded, it has the hardware that its type
     // has today.
     for (noted, expected) in [(Some(made.clone()), made), (None, Hardware::default())] {
         let mut engine = crate::cloud::engine();
-        put(&mut engine, "north", catalog(&["m.small"]));
+        put(&mut engine, "north", cloud_spec(&["m.small"]));
         let adopt = Request::Adopt {
             spec: spec.clone(),
-            former: Box::new(Former { created: at(0), hardware: noted, ..Former::default() }),
+            previous: Box::new(Previous { created: at(0), hardware: noted, ..Previous::default() }),
         };
         ask(&mut engine, at(1), adopt).unwrap();
         assert_eq!(engine.get(&id("1")).unwrap().hardware, expected);
@@ -417,7 +417,7 @@ fn what_a_catalog_does_not_have_is_refused_by_name_with_what_it_has() {
     let types: Vec<&str> = types.iter().map(String::as_str).collect();
     let versions = vec!["1.34".into(), "1.35".into()];
     let images = vec![Image { name: "ubuntu".into(), operating_system: "linux".into(), versions }];
-    put(&mut engine, "north", Catalog { images, ..catalog(&types) });
+    put(&mut engine, "north", CloudSpec { images, ..cloud_spec(&types) });
     for (spec, category, message) in [
         (
             made_from("1", "north", "large", "", ""),
@@ -436,56 +436,58 @@ fn what_a_catalog_does_not_have_is_refused_by_name_with_what_it_has() {
         ),
         (made_from("1", "south", "", "", ""), "CloudNotFound", "the cloud has no catalog south"),
     ] {
-        let catalog = ResourceId::catalog(id("m").account, &spec.catalog);
+        let cloud_spec = ResourceId::cloud(id("m").namespace, &spec.cloud_spec);
         let ResourceSpec { instance_type, image, version, .. } = spec.clone();
         let model = Model { instance_type, image, version };
         let refused = ask(&mut engine, at(0), Request::Create(spec)).unwrap_err();
         let seen = (refused.category(), refused.class(), refused.to_string());
         assert_eq!(seen, (category, ErrorClass::WaitForChange, message.to_owned()));
         // A model that is described before the creation gets the same answer.
-        assert_eq!(engine.hardware(&catalog, &model), Err(refused.clone()));
-        assert_eq!(ask(&mut engine, at(0), Request::DescribeModel { catalog, model }), Err(refused));
+        assert_eq!(engine.hardware(&cloud_spec, &model), Err(refused.clone()));
+        assert_eq!(ask(&mut engine, at(0), Request::DescribeModel { cloud_spec, model }), Err(refused));
     }
     // A request without a version, as from a template, gets the image.
     ask(&mut engine, at(0), Request::Create(made_from("1", "north", "m1", "ubuntu", ""))).unwrap();
     // A deleted catalog offers nothing, and existing instances stay.
-    let north = ResourceId::catalog(id("m").account, "north");
+    let north = ResourceId::cloud(id("m").namespace, "north");
     assert_eq!(ask(&mut engine, at(1), Request::Describe(north.clone())), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(1), Request::Delete(north.clone())), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(1), Request::Delete(north)), Ok(Outcome::AlreadyDone));
     let refused = ask(&mut engine, at(1), Request::Create(made_from("2", "north", "m1", "", "")));
-    assert_eq!(refused, Err(CloudError::UnknownCatalog("north".into())));
+    assert_eq!(refused, Err(CloudError::UnknownCloud("north".into())));
     assert!(engine.get(&id("1")).is_some());
 }
 
 #[test]
 fn catalog_is_put_and_never_created_and_nothing_else_is_put() {
     let mut engine = engine();
-    let catalog_id = ResourceId::catalog(id("m").account, "north");
-    let create = Request::Create(ResourceSpec { id: catalog_id.clone(), ..machine("m", &fixed(1)) });
-    assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(catalog_id)));
-    let put = Request::PutCatalog {
+    let cloud_id = ResourceId::cloud(id("m").namespace, "north");
+    let create = Request::Create(ResourceSpec { id: cloud_id.clone(), ..machine("m", &fixed(1)) });
+    assert_eq!(ask(&mut engine, at(0), create), Err(CloudError::Conflict(cloud_id)));
+    let put = Request::PutCloud {
         id: id("m"),
-        catalog: Box::default(),
+        cloud_spec: Box::default(),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     };
     assert_eq!(ask(&mut engine, at(0), put), Err(CloudError::Conflict(id("m"))));
 }
 
 /// The resources that were told that there is room, with the times, in order.
-fn told(engine: &Watched) -> Vec<(SimTime, Room, String)> {
+fn told(engine: &Watched) -> Vec<(SimTime, Capacity, String)> {
     let freed = |entry: &Arc<Entry>| match &entry.record {
-        Record::RoomFreed { at, room, waiting } => Some((*at, room.clone(), waiting.name.clone())),
+        Record::CapacityFreed { at, capacity, waiting } => {
+            Some((*at, capacity.clone(), waiting.name.clone()))
+        }
         _ => None,
     };
     engine.journal().since(1).filter_map(freed).collect()
 }
 
-fn quota() -> Room {
-    Room::Quota { account: id("m").account, kind: ResourceKind::Instance }
+fn quota() -> Capacity {
+    Capacity::Quota { namespace: id("m").namespace, kind: ResourceKind::Instance }
 }
 
 #[test]
@@ -504,7 +506,7 @@ fn who_was_refused_first_is_told_first_and_as_many_as_fit() {
     ask(&mut engine, at(2), Request::Delete(id("1"))).unwrap();
     assert_eq!(told(&engine), [], "its deletion takes three seconds");
     engine.poll(at(9));
-    let first = [(at(5), quota(), "z".into()), (at(5), Room::Zone("a".into()), "y".into())];
+    let first = [(at(5), quota(), "z".into()), (at(5), Capacity::Zone("a".into()), "y".into())];
     assert_eq!(told(&engine), first);
     assert_eq!(ask(&mut engine, at(9), create("z", "b")), Ok(Outcome::Accepted));
     // There is room for y in its zone, but no longer in its account. It keeps its old place in the line.
@@ -532,10 +534,10 @@ fn who_gives_up_or_does_not_ask_in_time_makes_way_for_the_next() {
     assert_eq!(ask(&mut engine, at(7), Request::Delete(id("x"))), Ok(Outcome::AlreadyDone));
     assert_eq!(engine.next_deadline(), Some(at(17)));
     engine.poll(at(60));
-    let room = Room::Zone("a".into());
+    let capacity = Capacity::Zone("a".into());
     assert_eq!(
         told(&engine),
-        [(5, "x"), (7, "y"), (17, "z")].map(|(seconds, name)| (at(seconds), room.clone(), name.into()))
+        [(5, "x"), (7, "y"), (17, "z")].map(|(seconds, name)| (at(seconds), capacity.clone(), name.into()))
     );
     assert_eq!((engine.waiting().count(), engine.next_deadline()), (0, None));
 }
@@ -545,7 +547,8 @@ fn adopted_resource_is_there_whatever_the_limits_say_and_counts() {
     let mut engine = small_cloud();
     for name in ["1", "2"] {
         let spec = placed(name, "a", "m.large");
-        let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(0), ..Former::default() }) };
+        let adopt =
+            Request::Adopt { spec, previous: Box::new(Previous { created: at(0), ..Previous::default() }) };
         assert_eq!(ask(&mut engine, at(0), adopt), Ok(Outcome::Accepted));
     }
     assert_eq!(
@@ -584,7 +587,11 @@ fn adopted_resource_keeps_what_it_reached_and_continues_from_there() {
     let reached_before = BTreeMap::from([("vm".into(), at(2)), ("unheard-of".into(), at(3))]);
     let adopt = || Request::Adopt {
         spec: machine("m", &fixed(2)),
-        former: Box::new(Former { created: at(0), reached: reached_before.clone(), ..Former::default() }),
+        previous: Box::new(Previous {
+            created: at(0),
+            reached: reached_before.clone(),
+            ..Previous::default()
+        }),
     };
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(3), adopt()), Ok(Outcome::AlreadyDone));
@@ -604,7 +611,7 @@ fn resource_is_not_adopted_as_created_in_the_future() {
     let mut engine = engine();
     let adopt = Request::Adopt {
         spec: machine("m", &fixed(2)),
-        former: Box::new(Former { created: at(1000), ..Former::default() }),
+        previous: Box::new(Previous { created: at(1000), ..Previous::default() }),
     };
     ask(&mut engine, at(3), adopt).unwrap();
     assert_eq!(engine.get(&id("m")).unwrap().created, at(3));
@@ -740,13 +747,13 @@ fn draws_of_a_seed_never_change() {
 /// The seed of a catalog is the key of the draws of its own resources only, whatever the seed of the cloud.
 #[test]
 fn seed_of_a_catalog_is_that_of_what_is_made_from_it() {
-    let ends = |seed: &str, catalog: &str| {
+    let ends = |seed: &str, cloud_spec: &str| {
         let mut engine = Watched::new(Config::default(), seed);
-        let seeded = Catalog { seed: Some(Seed::new("amber-otter-lamp")), ..Catalog::default() };
+        let seeded = CloudSpec { seed: Some(Seed::new("amber-otter-lamp")), ..CloudSpec::default() };
         put(&mut engine, "seeded", seeded);
-        put(&mut engine, "plain", Catalog::default());
+        put(&mut engine, "plain", CloudSpec::default());
         let latency = Latency::Jittered { base: Duration::from_secs(10), fraction: 0.5 };
-        let spec = ResourceSpec { catalog: catalog.into(), ..machine("m", &latency) };
+        let spec = ResourceSpec { cloud_spec: cloud_spec.into(), ..machine("m", &latency) };
         ask(&mut engine, at(0), Request::Create(spec)).unwrap();
         let mut ends: Vec<_> = engine.poll(at(1000)).iter().map(|event| event.at.as_millis()).collect();
         ask(&mut engine, at(1000), Request::Delete(id("m"))).unwrap();
@@ -786,8 +793,8 @@ fn machines_of_one_place_in_a_set_draw_the_same_whatever_their_names() {
     let jittered = Latency::Jittered { base: Duration::from_secs(1000), fraction: 1.0 };
     let ends = |name: &str, set: &str, ordinal: u32| {
         let mut engine = engine();
-        let draw_key = Some(DrawKey { set: set.to_owned(), ordinal });
-        ask(&mut engine, at(0), Request::Create(ResourceSpec { draw_key, ..machine(name, &jittered) }))
+        let seed_key = Some(SeedKey { owner_set: set.to_owned(), ordinal });
+        ask(&mut engine, at(0), Request::Create(ResourceSpec { seed_key, ..machine(name, &jittered) }))
             .unwrap();
         engine.poll(at(10_000)).iter().map(|event| event.at).collect::<Vec<_>>()
     };
@@ -889,8 +896,10 @@ fn backend_that_was_there_before_a_restart_is_in_service_again_when_it_is_regist
     let mut engine = balanced();
     let reached = ["vm", "node", "etcd"].map(|stage| (stage.into(), at(3))).into();
     let spec = machine("n", &fixed(2));
-    let adopt =
-        Request::Adopt { spec, former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
+    let adopt = Request::Adopt {
+        spec,
+        previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }),
+    };
     ask(&mut engine, at(9), adopt).unwrap();
     ask(&mut engine, at(9), register("l", "n", "etcd")).unwrap();
     assert_eq!(told_by_load_balancer(&mut engine, 9), [(at(9), up("n"))]);
@@ -900,7 +909,7 @@ fn backend_that_was_there_before_a_restart_is_in_service_again_when_it_is_regist
 fn only_what_is_there_beside_a_load_balancer_is_registered_with_it() {
     let mut engine = balanced();
     let elsewhere = ResourceSpec {
-        id: ResourceId { group: "elsewhere".into(), ..id("e") },
+        id: ResourceId { cluster: "elsewhere".into(), ..id("e") },
         ..machine("e", &Latency::ZERO)
     };
     ask(&mut engine, at(1), Request::Create(elsewhere)).unwrap();
@@ -994,7 +1003,7 @@ fn digest_tells_any_difference_of_state() {
         digest(&same, &[]),
         digest(&|spec| spec.id.name = "n".into(), &[]),
         digest(&|spec| spec.id.kind = ResourceKind::LoadBalancer, &[]),
-        digest(&|spec| spec.draw_key = Some(DrawKey { set: "a".into(), ordinal: 0 }), &[]),
+        digest(&|spec| spec.seed_key = Some(SeedKey { owner_set: "a".into(), ordinal: 0 }), &[]),
         digest(&|spec| spec.zone = Some("a".into()), &[]),
         digest(&|spec| spec.region = Some("a".into()), &[]),
         digest(&|spec| spec.instance_type = Some("a".into()), &[]),
@@ -1030,16 +1039,16 @@ fn operation_is_called_what_clouds_call_it() {
     assert_eq!(verb(Request::Delete(balancer)), "DeleteLoadBalancer");
     assert_eq!(verb(register("m", "n", "vm")), "RegisterBackend");
     assert_eq!(verb(deregister("m", "n")), "DeregisterBackend");
-    let catalog = ResourceId::catalog("default", "north");
-    assert_eq!(verb(Request::Delete(catalog.clone())), "DeleteCatalog");
+    let cloud_spec = ResourceId::cloud("default", "north");
+    assert_eq!(verb(Request::Delete(cloud_spec.clone())), "DeleteCatalog");
     assert_eq!(
-        verb(Request::PutCatalog {
-            id: catalog,
-            catalog: Box::default(),
+        verb(Request::PutCloud {
+            id: cloud_spec,
+            cloud_spec: Box::default(),
             clock: None,
             leaked: Vec::new(),
             cost: None,
-            findings: CallerFindings::new()
+            caller_mistakes: MistakesByCaller::new()
         }),
         "PutCatalog"
     );

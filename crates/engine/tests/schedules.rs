@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cloud::{Watched, ask, at, engine, id, machine};
 use crate::faults::{fault, put};
 use nephele_engine::{
-    Affliction, Effect, Engine, Fault, Former, Latency, Outcome, Record, Request, ResourceSpec,
+    ActiveEffect, Effect, Engine, Fault, Latency, Outcome, Previous, Record, Request, ResourceSpec,
 };
 use nephele_model::{
-    Budget, DrawKey, FailureReason, FaultPhase, Matches, Odds, ResourceKind, Schedule, SimTime, Symptom,
+    Budget, FailureReason, FaultPhase, Matches, Odds, ResourceKind, Schedule, SeedKey, SimTime, VisibleEffect,
 };
 use proptest::prelude::*;
 
@@ -25,18 +25,18 @@ fn scheduled(effect: Effect) -> Fault {
     Fault { matches: Matches::default(), effect, budget }
 }
 
-fn not_ready(is_final: bool) -> Affliction {
-    Affliction { is_final, ..Affliction::new(ResourceKind::Instance, Symptom::NotReady) }
+fn not_ready(is_final: bool) -> ActiveEffect {
+    ActiveEffect { is_final, ..ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady) }
 }
 
 fn numbered(ordinal: u32) -> ResourceSpec {
-    let draw_key = Some(DrawKey { set: "md".into(), ordinal });
-    ResourceSpec { draw_key, ..machine(&format!("m{ordinal}"), &Latency::ZERO) }
+    let seed_key = Some(SeedKey { owner_set: "md".into(), ordinal });
+    ResourceSpec { seed_key, ..machine(&format!("m{ordinal}"), &Latency::ZERO) }
 }
 
-fn afflicted(engine: &Engine) -> Vec<String> {
-    let afflicted = engine.resources().filter(|resource| !resource.afflictions.is_empty());
-    afflicted.map(|resource| resource.spec.id.name.clone()).collect()
+fn affected_ids(engine: &Engine) -> Vec<String> {
+    let affected_ids = engine.resources().filter(|resource| !resource.active_effects.is_empty());
+    affected_ids.map(|resource| resource.spec.id.name.clone()).collect()
 }
 
 fn phase(engine: &Engine, now: SimTime) -> FaultPhase {
@@ -79,13 +79,13 @@ fn a_delay_ends_with_its_window() {
 fn machines_are_afflicted_in_windows_and_the_journal_says_when() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
-    ask(&mut engine, at(0), put("f", scheduled(Effect::Afflict(not_ready(false))))).unwrap();
+    ask(&mut engine, at(0), put("f", scheduled(Effect::Affect(not_ready(false))))).unwrap();
     let seen = [4, 5, 14, 15, 64, 65, 74, 75].map(|seconds| {
         engine.poll(at(seconds));
         // A machine that comes between two windows waits for the next one.
         let new = numbered(u32::try_from(seconds).expect("small"));
         ask(&mut engine, at(seconds), Request::Create(new)).unwrap();
-        afflicted(&engine).len()
+        affected_ids(&engine).len()
     });
     assert_eq!(seen, [0, 3, 4, 0, 0, 7, 8, 0]);
     let windows = engine.journal().since(1).filter_map(|entry| match &entry.record {
@@ -102,11 +102,11 @@ fn machines_are_afflicted_in_windows_and_the_journal_says_when() {
 fn what_is_final_stays_over_the_end_of_a_window_and_counts_once() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
-    ask(&mut engine, at(0), put("f", scheduled(Effect::Afflict(not_ready(true))))).unwrap();
+    ask(&mut engine, at(0), put("f", scheduled(Effect::Affect(not_ready(true))))).unwrap();
     engine.poll(at(130));
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!((afflicted(&engine), state.decisions.record.hits), (vec!["m0".to_owned()], 1));
-    assert_eq!(state.afflicted, BTreeSet::from([id("m0")]));
+    assert_eq!((affected_ids(&engine), state.decisions.record.hits), (vec!["m0".to_owned()], 1));
+    assert_eq!(state.affected_ids, BTreeSet::from([id("m0")]));
 }
 
 #[test]
@@ -116,28 +116,28 @@ fn a_fault_that_is_used_up_heals_at_the_end_of_its_window_and_has_no_more_window
         ask(&mut engine, at(0), Request::Create(numbered(ordinal))).unwrap();
     }
     let budget = Budget { count: Some(2), schedule: Some(SCHEDULE), ..Budget::default() };
-    let once = Fault { budget, ..scheduled(Effect::Afflict(not_ready(false))) };
+    let once = Fault { budget, ..scheduled(Effect::Affect(not_ready(false))) };
     ask(&mut engine, at(0), put("f", once)).unwrap();
     engine.poll(at(10));
-    assert_eq!((afflicted(&engine).len(), phase(&engine, at(10))), (2, FaultPhase::Exhausted));
+    assert_eq!((affected_ids(&engine).len(), phase(&engine, at(10))), (2, FaultPhase::Exhausted));
     engine.poll(at(500));
-    assert_eq!((afflicted(&engine), engine.next_deadline()), (vec![], None));
+    assert_eq!((affected_ids(&engine), engine.next_deadline()), (vec![], None));
 }
 
 #[test]
 fn a_change_of_the_schedule_holds_at_once() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
-    let fault_of = scheduled(Effect::Afflict(not_ready(false)));
+    let fault_of = scheduled(Effect::Affect(not_ready(false)));
     ask(&mut engine, at(0), put("f", fault_of.clone())).unwrap();
     engine.poll(at(6));
-    assert_eq!(afflicted(&engine).len(), 1);
+    assert_eq!(affected_ids(&engine).len(), 1);
     let later = Schedule { offset: Duration::from_secs(30), ..SCHEDULE };
     let budget = Budget { schedule: Some(later), ..Budget::default() };
     ask(&mut engine, at(7), put("f", Fault { budget, ..fault_of.clone() })).unwrap();
-    assert_eq!((afflicted(&engine), engine.next_deadline()), (vec![], Some(at(30))));
+    assert_eq!((affected_ids(&engine), engine.next_deadline()), (vec![], Some(at(30))));
     ask(&mut engine, at(8), put("f", Fault { budget: Budget::default(), ..fault_of })).unwrap();
-    assert_eq!((afflicted(&engine).len(), engine.next_deadline()), (1, None));
+    assert_eq!((affected_ids(&engine).len(), engine.next_deadline()), (1, None));
 }
 
 proptest! {
@@ -148,7 +148,7 @@ proptest! {
         odds in 0.0..1.0f64, stop in 0u64..400, pause in 0u64..200, after in 0u64..400,
     ) {
         let budget = Budget { probability: Odds::new(odds), schedule: Some(SCHEDULE), ..Budget::default() };
-        let fault_of = Fault { budget, ..scheduled(Effect::Afflict(not_ready(false))) };
+        let fault_of = Fault { budget, ..scheduled(Effect::Affect(not_ready(false))) };
         let started = || {
             let mut engine = engine();
             for ordinal in 0..6 {
@@ -164,7 +164,7 @@ proptest! {
             id: fault("f"),
             fault: Box::new(fault_of.clone()),
             record: state.decisions.record,
-            afflicted: state.afflicted.iter().cloned().collect(),
+            affected_ids: state.affected_ids.iter().cloned().collect(),
             notices: Vec::new(),
             is_cut: false,
             skipped: Vec::new(),
@@ -176,13 +176,13 @@ proptest! {
         ask(&mut next, back, put).unwrap();
         for ordinal in [5, 0, 4, 1, 3, 2] {
             let (spec, reached) = (numbered(ordinal), BTreeMap::new());
-            let adopt = Request::Adopt { spec, former: Box::new(Former { created: at(0), reached, ..Former::default() }) };
+            let adopt = Request::Adopt { spec, previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }) };
             ask(&mut next, back, adopt).unwrap();
         }
         for now in [back, at(stop + pause + after)] {
             stays.poll(now);
             next.poll(now);
-            prop_assert_eq!(afflicted(&next), afflicted(&stays));
+            prop_assert_eq!(affected_ids(&next), affected_ids(&stays));
             prop_assert_eq!(next.next_deadline(), stays.next_deadline());
         }
     }

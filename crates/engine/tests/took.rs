@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, reached_stages};
 use nephele_engine::{
-    CallerFindings, Catalog, ClockSetting, Engine, Entry, Event, EventKind, Former, Latency, Line, Rate,
-    Record, Replay, Request, ResourceSpec, Took,
+    ClockSetting, CloudSpec, Engine, Entry, Event, EventKind, Latency, Line, MistakesByCaller, Previous,
+    Rate, Record, Replay, Request, ResourceSpec, Took,
 };
 use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
@@ -14,20 +14,20 @@ const END: SimTime = SimTime::from_millis(100_000_000_000);
 
 fn put(rate: u64) -> Request {
     let clock = ClockSetting { rate: Rate::from_millionths(rate), ..ClockSetting::default() };
-    Request::PutCatalog {
-        id: ResourceId::catalog("default", "north"),
-        catalog: Box::new(Catalog { clock, ..Catalog::default() }),
+    Request::PutCloud {
+        id: ResourceId::cloud("default", "north"),
+        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
-        findings: CallerFindings::new(),
+        caller_mistakes: MistakesByCaller::new(),
     }
 }
 
 /// A machine whose stages and deletion take a minute each.
 fn slow() -> ResourceSpec {
     let minute = Latency::Fixed(Duration::from_secs(60));
-    ResourceSpec { catalog: "north".into(), ..machine("m", &minute) }
+    ResourceSpec { cloud_spec: "north".into(), ..machine("m", &minute) }
 }
 
 fn with_clouds() -> Watched {
@@ -90,7 +90,7 @@ fn it_is_unknown_how_long_took_what_an_earlier_process_accepted() {
     let reached = reached_stages(&engine, &id("m"));
     let adopt = Request::Adopt {
         spec: slow(),
-        former: Box::new(Former { created: at(0), reached, ..Former::default() }),
+        previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }),
     };
     ask(&mut after, at(80), adopt).unwrap();
     after.poll(at(200));
@@ -100,11 +100,11 @@ fn it_is_unknown_how_long_took_what_an_earlier_process_accepted() {
     assert_eq!(told(&after), expected(&LIFE[4..]));
     let again = Request::Adopt {
         spec: slow(),
-        former: Box::new(Former {
+        previous: Box::new(Previous {
             created: at(0),
             reached: reached_stages(&engine, &id("m")),
             deleting: Some(at(290)),
-            ..Former::default()
+            ..Previous::default()
         }),
     };
     let mut after = with_clouds();

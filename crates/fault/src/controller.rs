@@ -16,7 +16,8 @@ use kube::{Api, Client};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
 use nephele_kit::{
-    Clock, Events, Gone, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, unreadable,
+    Clock, Events, Gone, Outcome, PatchError, Precondition, ReconcileError, Retry, StatusThrottle, patch,
+    unreadable,
 };
 use thiserror::Error;
 
@@ -34,7 +35,7 @@ pub struct FaultController<T> {
     clock: Clock,
     events: Events,
     in_force: InForce,
-    pace: Pace<FaultId>,
+    status_throttle: StatusThrottle<FaultId>,
 }
 
 /// Why a Fault could not be reconciled.
@@ -56,7 +57,14 @@ impl<T: Target> FaultController<T> {
     /// Carries no Faults out yet.
     #[must_use]
     pub fn new(target: T, client: Client, clock: Clock, events: Events) -> Self {
-        Self { target, client, clock, events, in_force: InForce::default(), pace: Pace::default() }
+        Self {
+            target,
+            client,
+            clock,
+            events,
+            in_force: InForce::default(),
+            status_throttle: StatusThrottle::default(),
+        }
     }
 
     /// Sends Faults to the target without a report, so that nothing is created past them.
@@ -135,7 +143,7 @@ impl<T: Target> FaultController<T> {
     }
 
     fn remove(&self, id: &FaultId) {
-        self.pace.forget(id);
+        self.status_throttle.forget(id);
         self.in_force.forget(id);
         self.target.remove(id);
     }
@@ -152,13 +160,13 @@ impl<T: Target> FaultController<T> {
         let status = T::status(object, mistake.map_or(Ok(seen), Err), now);
         if !seen.is_some_and(T::is_urgent)
             && differs_in_numbers_only(object.status.as_ref(), &status)
-            && let Some(wait) = self.pace.wait(&id, now)
+            && let Some(wait) = self.status_throttle.wait(&id, now)
         {
             return Ok(Outcome::After(wait));
         }
         let known = object.status.clone().unwrap_or_default();
         if known != status {
-            self.pace.note(id.clone(), now);
+            self.status_throttle.note(id.clone(), now);
         }
         if !self.write(object, status.clone()).await? {
             return Ok(Outcome::Done);

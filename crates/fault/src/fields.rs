@@ -54,7 +54,7 @@ pub fn matches(wanted: &FaultMatch) -> Matches {
         regions: set(regions),
         instance_types: set(instance_types),
         markets: markets.iter().copied().collect(),
-        group: selector(cluster_selector),
+        cluster: selector(cluster_selector),
         instance: selector(machine_selector),
     }
 }

@@ -6,7 +6,9 @@ use axum::body::Body;
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::MicroTime};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, origin::Origin, update::Update};
+use nephele_api::infrastructure::v1beta2::{
+    InMemoryMachine, creation_record::CreationRecord, update::Update,
+};
 use nephele_hooks::{Access, extension};
 use nephele_kit::wall_clock;
 use nephele_model::GoDuration;
@@ -171,7 +173,7 @@ async fn end_update(api: &ManagementApi) -> Update {
     let asked = object.update().expect("it is asked for");
     let ended = Update { ended: Some(asked.asked_at.clone()), ..asked.clone() };
     let software = if asked.failure.is_empty() { Some(asked.software.clone()) } else { None };
-    let origin = Origin { software, ..Origin::begun(asked.asked_at.clone()) };
+    let origin = CreationRecord { software, ..CreationRecord::begun(asked.asked_at.clone()) };
     let noted = json!({ "spec": { "instance": { "origin": origin, "update": ended } } });
     api.patch::<InMemoryMachine>("w", &noted).await;
     asked

@@ -17,14 +17,14 @@ use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::SimulatedCloud;
 use nephele_cloud::{CallError, Cloud};
-use nephele_kit::{Cache, Pace, Readable, Services, paused};
+use nephele_kit::{Cache, Readable, Services, StatusThrottle, paused};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::offer::catalog;
+use crate::resolved_cloud::cloud_spec;
 use crate::simulated_cloud::record;
 
 /// How many changes a slow listener may lag behind before it has to treat every SimulatedCloud as changed.
@@ -81,8 +81,8 @@ impl Clouds {
     }
 
     /// How often the numbers in the status of each are written.
-    pub(crate) fn pace(&self) -> &Pace<Key> {
-        &self.known.pace
+    pub(crate) fn status_throttle(&self) -> &StatusThrottle<Key> {
+        &self.known.status_throttle
     }
 }
 
@@ -110,7 +110,7 @@ impl Change {
 struct Known {
     objects: Mutex<BTreeMap<Key, Entry>>,
     changed: broadcast::Sender<Key>,
-    pace: Pace<Key>,
+    status_throttle: StatusThrottle<Key>,
 }
 
 impl Default for Known {
@@ -118,7 +118,7 @@ impl Default for Known {
         Self {
             objects: Mutex::default(),
             changed: broadcast::Sender::new(CHANGES_MAX),
-            pace: Pace::default(),
+            status_throttle: StatusThrottle::default(),
         }
     }
 }
@@ -129,12 +129,12 @@ struct Entry {
     /// As the watch had it last.
     seen: Option<Arc<SimulatedCloud>>,
     /// As the cloud has it.
-    told: Option<Told>,
+    synced: Option<Synced>,
 }
 
 /// A SimulatedCloud as it was sent to the cloud.
 #[derive(Clone)]
-struct Told {
+struct Synced {
     object: Arc<SimulatedCloud>,
     /// Whether its clock waits, because it was paused.
     is_held: bool,
@@ -146,26 +146,26 @@ impl Known {
         let keys: BTreeSet<_> = touched.iter().map(|object| key(object)).collect();
         for key in keys {
             let found = store.get(&ObjectRef::new(&key.1).within(&key.0));
-            self.tell(cloud, key, found);
+            self.sync_cloud(cloud, key, found);
         }
     }
 
     /// Tells the cloud of one object, and then the reconcilers.
-    fn tell(&self, cloud: &Cloud, key: Key, found: Option<Arc<SimulatedCloud>>) {
+    fn sync_cloud(&self, cloud: &Cloud, key: Key, found: Option<Arc<SimulatedCloud>>) {
         // There is one writer, so the entry is the same until it is replaced.
         let before = self.objects.lock().get(&key).cloned().unwrap_or_default();
         let there = found.as_ref().filter(|found| !is_being_restored(&found.metadata));
-        let told = carried_out(cloud, &key, plan(there, before.told.as_ref()), before.told.clone());
-        let object = |told: &Option<Told>| told.as_ref().map(|told| Arc::clone(&told.object));
+        let synced = carried_out(cloud, &key, plan(there, before.synced.as_ref()), before.synced.clone());
+        let object = |synced: &Option<Synced>| synced.as_ref().map(|synced| Arc::clone(&synced.object));
         let is_news = differ(before.seen.as_ref(), found.as_ref())
-            || differ(object(&before.told).as_ref(), object(&told).as_ref());
-        if told.is_none() {
-            self.pace.forget(&key);
+            || differ(object(&before.synced).as_ref(), object(&synced).as_ref());
+        if synced.is_none() {
+            self.status_throttle.forget(&key);
         }
         let mut objects = self.objects.lock();
-        match (found, told) {
+        match (found, synced) {
             (None, None) => drop(objects.remove(&key)),
-            (seen, told) => drop(objects.insert(key.clone(), Entry { seen, told })),
+            (seen, synced) => drop(objects.insert(key.clone(), Entry { seen, synced })),
         }
         drop(objects);
         if is_news {
@@ -175,7 +175,7 @@ impl Known {
     }
 
     fn in_force(&self, key: &Key) -> Option<Arc<SimulatedCloud>> {
-        self.objects.lock().get(key)?.told.as_ref().map(|told| Arc::clone(&told.object))
+        self.objects.lock().get(key)?.synced.as_ref().map(|synced| Arc::clone(&synced.object))
     }
 
     fn has_seen(&self, object: &SimulatedCloud) -> bool {
@@ -202,37 +202,37 @@ fn differ(one: Option<&Arc<SimulatedCloud>>, other: Option<&Arc<SimulatedCloud>>
 }
 
 /// Does what was planned. Returns what the cloud has then, which had `before`.
-fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Told>) -> Option<Told> {
+fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Synced>) -> Option<Synced> {
     let (namespace, name) = key;
     let is_deletion = match &plan {
         Plan::Keep(object) => {
             let is_held = before.is_some_and(|before| before.is_held);
-            return object.clone().map(|object| Told { object, is_held });
+            return object.clone().map(|object| Synced { object, is_held });
         }
         Plan::Put { replaces, .. } => *replaces,
         Plan::Delete => true,
     };
-    let deleted = if is_deletion { cloud.delete_catalog(namespace, name) } else { Ok(()) };
+    let deleted = if is_deletion { cloud.delete_cloud(namespace, name) } else { Ok(()) };
     if is_refused(deleted, key) {
         return before;
     }
     let before = before.filter(|_| !is_deletion);
     let Plan::Put { object, is_held, .. } = plan else { return before };
-    let former = object.status.as_ref().map(|status| record::read(status, namespace, name));
-    let former = former.unwrap_or_default();
-    let mut catalog = catalog(&object.spec);
+    let previous = object.status.as_ref().map(|status| record::read(status, namespace, name));
+    let previous = previous.unwrap_or_default();
+    let mut cloud_spec = cloud_spec(&object.spec);
     if is_held {
-        catalog.clock = former.clock.map(|clock| clock.setting).unwrap_or_default();
+        cloud_spec.clock = previous.clock.map(|clock| clock.setting).unwrap_or_default();
     }
-    if is_refused(cloud.put_catalog(namespace, name, catalog, former), key) {
+    if is_refused(cloud.put_cloud(namespace, name, cloud_spec, previous), key) {
         return before;
     }
-    Some(Told { object, is_held })
+    Some(Synced { object, is_held })
 }
 
 /// Logs a refusal. The next change of the object, if only of its status, tries again.
-fn is_refused(told: Result<(), CallError>, (namespace, name): &Key) -> bool {
-    let Err(error) = told else { return false };
+fn is_refused(synced: Result<(), CallError>, (namespace, name): &Key) -> bool {
+    let Err(error) = synced else { return false };
     let error = nephele_kit::chain(&error);
     warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");
     true
@@ -259,17 +259,17 @@ enum Plan {
 }
 
 /// Pure.
-fn plan(found: Option<&Arc<SimulatedCloud>>, told: Option<&Told>) -> Plan {
+fn plan(found: Option<&Arc<SimulatedCloud>>, synced: Option<&Synced>) -> Plan {
     let Some(found) = found else {
-        return if told.is_some() { Plan::Delete } else { Plan::Keep(None) };
+        return if synced.is_some() { Plan::Delete } else { Plan::Keep(None) };
     };
-    let same = told.filter(|told| told.object.metadata.uid == found.metadata.uid);
-    let replaces = told.is_some() && same.is_none();
+    let same = synced.filter(|synced| synced.object.metadata.uid == found.metadata.uid);
+    let replaces = synced.is_some() && same.is_none();
     let object = Arc::clone(found);
     let is_paused = paused(&**found, None).is_some();
     match same {
-        Some(told) if is_paused => Plan::Keep(Some(Arc::clone(&told.object))),
-        Some(told) if told.object.spec == found.spec && !told.is_held => Plan::Keep(Some(object)),
+        Some(synced) if is_paused => Plan::Keep(Some(Arc::clone(&synced.object))),
+        Some(synced) if synced.object.spec == found.spec && !synced.is_held => Plan::Keep(Some(object)),
         None if is_paused && found.status.is_none() => {
             if replaces {
                 Plan::Delete
@@ -323,9 +323,9 @@ mod tests {
     }
 
     /// The plan in a word, with the seed of the SimulatedCloud that the cloud has then.
-    fn planned(found: Option<&Arc<SimulatedCloud>>, told: Option<(&Arc<SimulatedCloud>, bool)>) -> String {
-        let told = told.map(|(object, is_held)| Told { object: Arc::clone(object), is_held });
-        match plan(found, told.as_ref()) {
+    fn planned(found: Option<&Arc<SimulatedCloud>>, synced: Option<(&Arc<SimulatedCloud>, bool)>) -> String {
+        let synced = synced.map(|(object, is_held)| Synced { object: Arc::clone(object), is_held });
+        match plan(found, synced.as_ref()) {
             Plan::Keep(None) => "keep none".into(),
             Plan::Keep(Some(object)) => format!("keep {}", object.spec.seed),
             Plan::Put { object, replaces, is_held } => {
@@ -347,7 +347,7 @@ mod tests {
         kept.status =
             Some(SimulatedCloudStatus { paused_spec: Some(one.spec.clone()), ..Default::default() });
         let kept = Arc::new(kept);
-        for (found, told, expected) in [
+        for (found, synced, expected) in [
             (None, None, "keep none"),
             (None, Some((&one, false)), "delete"),
             (Some(&one), None, "put one"),
@@ -365,7 +365,7 @@ mod tests {
             (Some(&new), None, "keep none"),
             (Some(&new), Some((&other, false)), "delete"),
         ] {
-            assert_eq!(planned(found, told), expected);
+            assert_eq!(planned(found, synced), expected);
         }
     }
 
@@ -380,7 +380,7 @@ mod tests {
             connection_hold: Duration::ZERO,
             state_directory: None,
             machines_max: None,
-            catalog: crate::built_in_catalog(),
+            cloud_spec: crate::built_in_cloud(),
             clock: wall_clock(),
         };
         Cloud::start(config, &Registry::new()).expect("a new registry").0
@@ -469,7 +469,7 @@ mod tests {
                     let from = object.take().or(matches!(step, Step::Created).then(|| of_generation(0, 1)));
                     object = after(step, number, from);
                 }
-                known.tell(&cloud, north(), object.clone().map(Arc::new));
+                known.sync_cloud(&cloud, north(), object.clone().map(Arc::new));
                 let force = known.in_force(&north());
                 prop_assert_eq!(answered(&cloud), force.as_deref().map(generation));
                 match object.as_ref().filter(|object| !is_being_restored(&object.metadata)) {
@@ -502,7 +502,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for generation in 1..=LAST {
-                    known.tell(&cloud, north(), Some(Arc::new(of_generation(0, generation))));
+                    known.sync_cloud(&cloud, north(), Some(Arc::new(of_generation(0, generation))));
                 }
             });
             let mut read = 0;

@@ -13,7 +13,7 @@ use nephele_api::infrastructure::GROUP;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
 use nephele_api::labels;
 use nephele_cloud::{CallError, Changed, Cloud, Hardware, Model};
-use nephele_kit::{Cache, Clock, Events, Pace, owner_cluster};
+use nephele_kit::{Cache, Clock, Events, StatusThrottle, owner_cluster};
 use nephele_model::{CloudError, ClusterId};
 use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
@@ -22,9 +22,9 @@ use crate::authorities::Ledger;
 use crate::claims::ClaimCache;
 use crate::clouds::Clouds;
 use crate::fault::Faults;
-use crate::hooks::MachineHooks;
-use crate::known_machines::KnownMachines;
-use crate::offer::{Location, Offer, Offers};
+use crate::machine_hooks::MachineHooks;
+use crate::machine_index::MachineIndex;
+use crate::resolved_cloud::{Location, ResolvedCloud, ResolvedClouds};
 use crate::secret::AuthoritySecret;
 
 /// How many clusters are queued for a slow listener before it has to reconcile all machines: as many as the clusters
@@ -48,14 +48,14 @@ pub(crate) struct Context {
     pub(crate) pool_machines: Cache<InMemoryMachine>,
     pub(crate) secrets: Cache<AuthoritySecret>,
     pub(crate) authorities: Ledger,
-    pub(crate) machines_woken: Woken,
-    pub(crate) known_machines: KnownMachines,
+    pub(crate) machine_triggers: Triggers,
+    pub(crate) machine_index: MachineIndex,
     pub(crate) claims: ClaimCache,
     /// The SimulatedClouds, as the cloud has them.
     pub(crate) clouds: Clouds,
-    pub(crate) offers: Offers,
+    pub(crate) resolved_clouds: ResolvedClouds,
     /// When the backends in the status of each cluster were written last. No more entries than there are clusters.
-    pub(crate) backends_written: Pace<ClusterId>,
+    pub(crate) backends_written: StatusThrottle<ClusterId>,
     /// Whether the machines of before a restart are reserved in the cloud. Until then it does not know whom it expects.
     pub(crate) machines_reserved: AtomicBool,
     pub(crate) faults: Faults,
@@ -82,15 +82,15 @@ impl Context {
     pub(crate) fn describe(
         &self,
         namespace: &str,
-        offer: Option<&Offer>,
+        resolved_cloud: Option<&ResolvedCloud>,
         model: &Model,
     ) -> Option<Result<Hardware, CloudError>> {
-        let offer = offer?;
+        let resolved_cloud = resolved_cloud?;
         // The cloud has a default catalog also without a SimulatedCloud.
-        if let Location::Missing(name) = &offer.location {
-            return Some(Err(CloudError::UnknownCatalog(name.clone())));
+        if let Location::Missing(name) = &resolved_cloud.location {
+            return Some(Err(CloudError::UnknownCloud(name.clone())));
         }
-        match self.cloud.describe_model(namespace, offer.catalog(), model) {
+        match self.cloud.describe_model(namespace, resolved_cloud.cloud_spec(), model) {
             Ok(hardware) => Some(Ok(hardware)),
             Err(CallError::Refused { source, .. }) => Some(Err(source)),
             Err(CallError::Delayed { .. }) => None,
@@ -99,15 +99,15 @@ impl Context {
 }
 
 /// Lets the cluster reconciler trigger the reconcilers of machines, pools and templates.
-pub(crate) struct Woken(broadcast::Sender<ClusterId>);
+pub(crate) struct Triggers(broadcast::Sender<ClusterId>);
 
-impl Default for Woken {
+impl Default for Triggers {
     fn default() -> Self {
         Self(broadcast::Sender::new(WOKEN_MAX))
     }
 }
 
-impl Woken {
+impl Triggers {
     /// Triggers a reconcile of the machines, pools and templates of this cluster.
     pub(crate) fn wake(&self, id: &ClusterId) {
         // Fails only while there is no listener: each controller reconciles all objects when it starts.

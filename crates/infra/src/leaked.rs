@@ -30,9 +30,9 @@ pub(crate) fn to_api(
 fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInstance> {
     let Leaked { id, since, fault, addresses, endpoint: _, footprint } = leaked.clone();
     let MachineId { cluster, name } = MachineId::of_resource(&id)?;
-    let Footprint { zone, catalog, instance_type, processors, market } = footprint;
+    let Footprint { zone, cloud_spec, instance_type, processors, market } = footprint;
     Some(v1alpha1::LeakedInstance {
-        cloud: cloud_field(catalog, of),
+        cloud: cloud_field(cloud_spec, of),
         name,
         cluster: cluster.name,
         instance_type: instance_type.unwrap_or_default(),
@@ -46,12 +46,12 @@ fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInst
 }
 
 /// The field `cloud` of something that leaked, in a status that lists what is of the catalog `of`.
-fn cloud_field(catalog: String, of: &str) -> String {
-    if catalog == of { String::new() } else { catalog }
+fn cloud_field(cloud_spec: String, of: &str) -> String {
+    if cloud_spec == of { String::new() } else { cloud_spec }
 }
 
 /// The catalog of what has this field `cloud`, in a status that lists what is of the catalog `of`.
-fn catalog_of(cloud: String, of: &str) -> String {
+fn cloud_of(cloud: String, of: &str) -> String {
     if cloud.is_empty() { of.to_owned() } else { cloud }
 }
 
@@ -90,7 +90,7 @@ fn of_listed(listed: &v1alpha1::LeakedInstance, namespace: &str, of: &str) -> Op
         endpoint: None,
         footprint: Footprint {
             zone: text(zone),
-            catalog: catalog_of(cloud, of),
+            cloud_spec: cloud_of(cloud, of),
             instance_type: text(instance_type),
             processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
             market: Market::of(&market),
@@ -165,7 +165,7 @@ mod tests {
             endpoint: None,
             footprint: Footprint {
                 zone: Some("a".into()),
-                catalog: "north".into(),
+                cloud_spec: "north".into(),
                 instance_type: None,
                 processors: 4,
                 market: Market::Spot,

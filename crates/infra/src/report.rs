@@ -15,7 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::context::Context;
-use crate::notable::{self, Subject};
+use crate::events::{self, Subject};
 
 /// A status that lists conditions.
 pub(crate) trait Conditions: Clone + Default {
@@ -56,7 +56,7 @@ where
     let mut reported = object.clone();
     *reported.status_mut() = Some(status);
     patch::status(&api, object, &reported, Precondition::None).await?;
-    notable::publish(object, listed(object), listed(&reported), &context.events);
+    events::publish(object, listed(object), listed(&reported), &context.events);
     Ok(())
 }
 

@@ -23,8 +23,8 @@ use nephele_api::labels;
 use nephele_cloud::Cloud;
 use nephele_fault::is_of_addresses;
 use nephele_kit::{
-    Cache, Gone, Kind, Outcome, Pace, Readiness, ReconcileError, RunError, Runner, Services, WatchFilter,
-    scoped, when_woken,
+    Cache, Gone, Kind, Outcome, Readiness, ReconcileError, RunError, Runner, Services, StatusThrottle,
+    WatchFilter, poll_on_wake, scoped,
 };
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -34,14 +34,14 @@ use self::start_up::{StartUp, Step};
 use crate::authorities::Ledger;
 use crate::claims::ClaimCache;
 use crate::clouds::Clouds;
-use crate::context::{BOOTS_MAX, Context, Woken};
+use crate::context::{BOOTS_MAX, Context, Triggers};
 use crate::fault::Faults;
-use crate::hooks::MachineHooks;
-use crate::known_machines::KnownMachines;
-use crate::offer::Offers;
+use crate::garbage_collection::Scope;
+use crate::machine_hooks::MachineHooks;
+use crate::machine_index::MachineIndex;
+use crate::resolved_cloud::ResolvedClouds;
 use crate::secret::AuthoritySecret;
-use crate::sweep::Scope;
-use crate::{cluster, machine, machine_pool, simulated_cloud, sweep, template};
+use crate::{cluster, garbage_collection, machine, machine_pool, simulated_cloud, template};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -178,12 +178,12 @@ impl Caches<'_> {
             pool_machines,
             secrets,
             authorities: Ledger::default(),
-            machines_woken: Woken::default(),
-            known_machines: KnownMachines::default(),
+            machine_triggers: Triggers::default(),
+            machine_index: MachineIndex::default(),
             claims,
             clouds,
-            offers: Offers::default(),
-            backends_written: Pace::default(),
+            resolved_clouds: ResolvedClouds::default(),
+            backends_written: StatusThrottle::default(),
             machines_reserved: AtomicBool::new(false),
             faults,
             hooks,
@@ -379,13 +379,13 @@ impl Manager {
         let context = || Arc::clone(&self.context);
         let scope = self.scope();
         let sweeps = [
-            sweep::clusters_without_cluster(context(), clusters.store()).boxed(),
-            sweep::clusters(context(), scope.clone(), clusters.store(), clusters.gone()).boxed(),
-            sweep::machines(context(), scope, machines.store(), machines.gone()).boxed(),
+            garbage_collection::clusters_without_cluster(context(), clusters.store()).boxed(),
+            garbage_collection::clusters(context(), scope.clone(), clusters.store(), clusters.gone()).boxed(),
+            garbage_collection::machines(context(), scope, machines.store(), machines.gone()).boxed(),
             forget_faults(context(), faults.store(), faults.gone()).boxed(),
         ];
-        let until_shutdown =
-            sweeps.map(|sweep| when_woken(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));
+        let until_shutdown = sweeps
+            .map(|sweep| poll_on_wake(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));
         future::join_all(until_shutdown).map(drop).boxed()
     }
 

@@ -460,19 +460,19 @@ async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
         api.create(&cloud(name, &[], &["small"])).await;
     }
     let world = World::over(api, Setup { refused: is_first_watch, ..Setup::at(52_400) });
-    let offers = |cloud: &Cloud, name: &str, instance_type: &str| {
+    let resolved_clouds = |cloud: &Cloud, name: &str, instance_type: &str| {
         let model = Model { instance_type: Some(instance_type.into()), ..Model::default() };
         cloud.describe_model(NAMESPACE, name, &model).is_ok()
     };
-    world.until("the clouds to be there", |cloud| offers(cloud, "removed", "small")).await;
+    world.until("the clouds to be there", |cloud| resolved_clouds(cloud, "removed", "small")).await;
     world.api.eventually("changed", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
     let patch = json!({ "spec": cloud("changed", &["a"], &["large"]).spec });
     world.api.patch::<SimulatedCloud>("changed", &patch).await;
     world.api.delete::<SimulatedCloud>("removed").await;
     let says_so = |object: &SimulatedCloud| object.status.as_ref().and_then(|status| status.zones) == Some(1);
     world.api.eventually("changed", "to have one zone", says_so).await;
-    assert!(offers(&world.cloud, "changed", "large"), "the cloud has what the status tells");
-    world.until("the other one to be gone", |cloud| !offers(cloud, "removed", "small")).await;
+    assert!(resolved_clouds(&world.cloud, "changed", "large"), "the cloud has what the status tells");
+    world.until("the other one to be gone", |cloud| !resolved_clouds(cloud, "removed", "small")).await;
     world.stop().await;
 }
 

@@ -1,6 +1,8 @@
 //! Faults: what users see of them on machines and clusters, and that everything continues when they are gone.
 
-use nephele_api::cloud::v1alpha1::{CallerFindings, Fault, FaultStatus, SimulatedCloud, SimulatedCloudSpec};
+use nephele_api::cloud::v1alpha1::{
+    Fault, FaultStatus, MistakesByCaller, SimulatedCloud, SimulatedCloudSpec,
+};
 use nephele_api::conditions::{self, types};
 use nephele_api::core::Cluster;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
@@ -265,8 +267,9 @@ async fn a_restart_under_a_fault_of_every_operation_shows_nothing() {
     assert_eq!((after.hits, after.last_hits[0].machine.as_str()), (Some(1), "third"));
     let status = world.api.get::<InMemoryCluster>("demo").await.status;
     assert_eq!(status, objects.status);
-    let findings = world.api.get::<SimulatedCloud>("default").await.status.unwrap_or_default().findings;
-    assert_eq!(findings, []);
+    let caller_mistakes =
+        world.api.get::<SimulatedCloud>("default").await.status.unwrap_or_default().caller_mistakes;
+    assert_eq!(caller_mistakes, []);
     assert_eq!(seen(&world), before);
     world.stop().await;
 }
@@ -591,7 +594,7 @@ async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
         status.is_some_and(|status| status.leaked_instances.iter().any(|leaked| leaked.name == "w"))
     };
     world.api.eventually::<Fault>("f", "to list what leaked", leaks).await;
-    let leaked = |cloud: &Cloud| cloud.observe_catalog(NAMESPACE, "default").record.leaked.len();
+    let leaked = |cloud: &Cloud| cloud.observe_cloud(NAMESPACE, "default").record.leaked.len();
     let world = world.restart_after(async {}).await;
     world.until("it to be known again", |cloud| leaked(cloud) == 1).await;
     world.api.delete::<Fault>("f").await;
@@ -615,7 +618,7 @@ fn port(object: &InMemoryCluster) -> Option<i32> {
 
 /// How many load balancers of the cloud `default` are leaked.
 fn leaked_balancers(cloud: &Cloud) -> usize {
-    let leaked = cloud.observe_catalog(NAMESPACE, "default").record.leaked;
+    let leaked = cloud.observe_cloud(NAMESPACE, "default").record.leaked;
     leaked.iter().filter(|leaked| leaked.id.kind == ResourceKind::LoadBalancer).count()
 }
 
@@ -759,13 +762,14 @@ async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_
     let shown: Vec<_> =
         ready.status.unwrap_or_default().addresses.into_iter().map(|shown| shown.address).collect();
     assert_eq!(addresses(&world.cloud), shown);
-    let double = CallerFindings { caller: "machine".into(), double_creates: Some(1), missed_reads: Some(0) };
+    let double =
+        MistakesByCaller { caller: "machine".into(), double_creates: Some(1), missed_reads: Some(0) };
     let counts = |instances: i64, leaked: i64| {
-        let findings = vec![double.clone()];
+        let caller_mistakes = vec![double.clone()];
         move |object: &SimulatedCloud| {
             let status = object.status.clone().unwrap_or_default();
             (status.instances, status.leaked) == (Some(instances), Some(leaked))
-                && status.findings == findings
+                && status.caller_mistakes == caller_mistakes
         }
     };
     let seen = world.api.eventually("default", "to list it", counts(2, 1)).await.status.unwrap_or_default();
@@ -797,7 +801,7 @@ async fn a_machine_whose_creation_does_not_show_says_so_and_the_cloud_counts_the
                 3600s after it (Fault f)";
     assert_eq!(booted.message, told);
     let is_counted = |object: &SimulatedCloud| {
-        let found = object.status.clone().unwrap_or_default().findings;
+        let found = object.status.clone().unwrap_or_default().caller_mistakes;
         found.iter().any(|found| found.caller == "machine" && found.missed_reads >= Some(1))
     };
     world.api.eventually("default", "to count the reads", is_counted).await;

@@ -2,6 +2,7 @@
 
 mod backends;
 mod bootstrap;
+mod capacities;
 mod clouds;
 mod damage;
 mod extension;
@@ -13,7 +14,6 @@ mod moves;
 mod pools;
 mod reconcile;
 mod restarts;
-mod rooms;
 mod unreadable;
 mod updates;
 mod world;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nephele_ipam::AddressSet;
 use parking_lot::Mutex;
 
-use crate::pool::{PoolKey, Space};
+use crate::pool::{PoolKey, PoolRanges};
 
 /// What to do about pools that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,11 +30,11 @@ impl Overlaps {
 
     /// Sets the addresses of the pool; none if its spec is invalid. Returns the other pools that overlap its old or
     /// new addresses, because their status has to change.
-    pub(crate) fn specify(&self, pool: &PoolKey, space: Option<&Space>) -> Vec<PoolKey> {
+    pub(crate) fn specify(&self, pool: &PoolKey, ranges: Option<&PoolRanges>) -> Vec<PoolKey> {
         if self.policy == OverlapPolicy::Off {
             return Vec::new();
         }
-        let next = space.map(Space::allocatable);
+        let next = ranges.map(PoolRanges::allocatable);
         let mut sets = self.sets.lock();
         let before = match &next {
             Some(next) => sets.insert(pool.clone(), next.clone()),
@@ -85,21 +85,21 @@ mod tests {
         PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: name.into() }
     }
 
-    fn space(addresses: &str) -> Space {
+    fn ranges(addresses: &str) -> PoolRanges {
         let spec = InClusterIPPoolSpec {
             addresses: vec![addresses.into()],
             prefix: 8,
             ..InClusterIPPoolSpec::default()
         };
-        Space::new(&PoolSpec::Addresses(spec)).expect("valid")
+        PoolRanges::new(&PoolSpec::Addresses(spec)).expect("valid")
     }
 
     #[test]
     fn pools_with_addresses_in_common_are_told_on_both_until_they_have_none() {
         let overlaps = Overlaps::new(OverlapPolicy::Warn);
-        assert_eq!(overlaps.specify(&key("a"), Some(&space("10.0.0.1-10.0.0.9"))), []);
-        assert_eq!(overlaps.specify(&key("b"), Some(&space("10.0.1.1-10.0.1.9"))), []);
-        assert_eq!(overlaps.specify(&key("c"), Some(&space("10.0.0.9-10.0.0.20"))), [key("a")]);
+        assert_eq!(overlaps.specify(&key("a"), Some(&ranges("10.0.0.1-10.0.0.9"))), []);
+        assert_eq!(overlaps.specify(&key("b"), Some(&ranges("10.0.1.1-10.0.1.9"))), []);
+        assert_eq!(overlaps.specify(&key("c"), Some(&ranges("10.0.0.9-10.0.0.20"))), [key("a")]);
         assert_eq!(overlaps.of(&key("a")), Some(vec!["InClusterIPPool ns/c".into()]));
         assert_eq!(overlaps.of(&key("b")), Some(vec![]));
         assert_eq!(overlaps.of(&key("c")), Some(vec!["InClusterIPPool ns/a".into()]));
@@ -114,7 +114,7 @@ mod tests {
         let global =
             PoolKey { kind: PoolKind::GlobalInClusterIPPool, namespace: String::new(), name: "g".into() };
         for pool in [&key("a"), &key("b"), &elsewhere("x"), &elsewhere("y"), &global] {
-            overlaps.specify(pool, Some(&space("10.0.0.1-10.0.0.9")));
+            overlaps.specify(pool, Some(&ranges("10.0.0.1-10.0.0.9")));
         }
         let mut seen = overlaps.of(&key("a")).expect("looked for");
         seen.sort_unstable();
@@ -129,7 +129,7 @@ mod tests {
     fn no_pool_is_looked_at_unless_asked_to() {
         let overlaps = Overlaps::new(OverlapPolicy::Off);
         for name in ["a", "b"] {
-            assert_eq!(overlaps.specify(&key(name), Some(&space("10.0.0.1-10.0.0.9"))), []);
+            assert_eq!(overlaps.specify(&key(name), Some(&ranges("10.0.0.1-10.0.0.9"))), []);
         }
         assert_eq!(overlaps.of(&key("a")), None);
     }

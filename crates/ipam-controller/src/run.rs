@@ -17,7 +17,7 @@ use nephele_api::ipam::v1alpha2::{
 };
 use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
 use nephele_kit::{
-    Cache, Listing, Readable, RunError, Runner, Services, WatchFilter, chain, paused, scoped, when_woken,
+    Cache, Listing, Readable, RunError, Runner, Services, WatchFilter, chain, paused, poll_on_wake, scoped,
 };
 use thiserror::Error;
 use tokio::time::sleep;
@@ -138,7 +138,7 @@ pub fn run(
             let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
             let api = Api::<Readable<IPAddress>>::all(client.clone());
             let services = services.clone();
-            follows.push(when_woken(async move {
+            follows.push(poll_on_wake(async move {
                 address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown)
                     .await;
             }));
@@ -150,7 +150,7 @@ pub fn run(
             let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
             let api = <$kind as PoolObject>::readable(client.clone(), namespace);
             let follow = pool::follow(Arc::clone(&context), &services, api, gate, first_list, shutdown.clone());
-            follows.push(when_woken(follow));
+            follows.push(poll_on_wake(follow));
         })*};
     }
         follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
@@ -164,7 +164,7 @@ pub fn run(
             first_list,
             shutdown.clone(),
         );
-        let run_faults = when_woken(run_faults).map(|result| result.map_err(Error::Fault));
+        let run_faults = poll_on_wake(run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 
         let for_claims = Arc::clone(&context);
@@ -193,10 +193,10 @@ pub fn run(
             }
         };
         let rest = join(
-            join(follow_clusters, when_woken(serve_lists)),
+            join(follow_clusters, poll_on_wake(serve_lists)),
             join(
                 join_all(follows),
-                join(note_listed, when_woken(wake_by_clusters(&context, clusters.clone(), &shutdown))),
+                join(note_listed, poll_on_wake(wake_by_clusters(&context, clusters.clone(), &shutdown))),
             ),
         );
         try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)

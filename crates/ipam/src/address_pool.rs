@@ -23,7 +23,7 @@ pub struct AddressPool {
     /// Allocatable addresses that are neither in use nor set aside.
     free: FreeIntervals,
     holdings: Holdings<IpAddr>,
-    aside: BTreeSet<IpAddr>,
+    quarantined: BTreeSet<IpAddr>,
     /// Addresses in use that are not allocatable.
     out_of_range: usize,
 }
@@ -56,7 +56,7 @@ pub enum AllocateAddressError {
     },
     /// The wanted address is set aside.
     #[error("address {0} is in use outside of the pool")]
-    SetAside(IpAddr),
+    Quarantined(IpAddr),
 }
 
 impl AllocateAddressError {
@@ -67,7 +67,7 @@ impl AllocateAddressError {
             Self::Exhausted => "exhausted",
             Self::NotAllocatable(_) => "not_allocatable",
             Self::InUse { .. } => "in_use",
-            Self::SetAside(_) => "set_aside",
+            Self::Quarantined(_) => "set_aside",
         }
     }
 }
@@ -77,7 +77,7 @@ impl AddressPool {
     #[must_use]
     pub fn new(layout: AddressLayout) -> Self {
         let free = FreeIntervals::new(allocatable(&layout));
-        Self { layout, free, holdings: Holdings::default(), aside: BTreeSet::new(), out_of_range: 0 }
+        Self { layout, free, holdings: Holdings::default(), quarantined: BTreeSet::new(), out_of_range: 0 }
     }
 
     /// The layout of the pool.
@@ -135,8 +135,8 @@ impl AddressPool {
         if let Some(owner) = self.holdings.owners_of(address).next() {
             return Err(AllocateAddressError::InUse { address, owner: owner.clone() });
         }
-        if self.aside.contains(&address) {
-            return Err(AllocateAddressError::SetAside(address));
+        if self.quarantined.contains(&address) {
+            return Err(AllocateAddressError::Quarantined(address));
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl AddressPool {
         if self.holdings.remove(owner, address) {
             if !self.layout.allocatable().contains(address) {
                 self.out_of_range -= 1;
-            } else if !self.aside.contains(&address) {
+            } else if !self.quarantined.contains(&address) {
                 self.free.give_back(number(address), number(address));
             }
         }
@@ -182,24 +182,24 @@ impl AddressPool {
     }
 
     /// Sets an address aside: no owner gets it, whoever has it keeps it. It counts neither as free nor as used.
-    pub fn set_aside(&mut self, address: IpAddr) {
-        self.aside.insert(address);
+    pub fn quarantine(&mut self, address: IpAddr) {
+        self.quarantined.insert(address);
         if self.layout.allocatable().contains(address) {
             self.free.take(number(address), number(address));
         }
     }
 
-    /// Ends what [`AddressPool::set_aside`] began.
+    /// Ends what [`AddressPool::quarantine`] began.
     pub fn put_back(&mut self, address: IpAddr) {
         let is_free = self.layout.allocatable().contains(address) && !self.holdings.is_held(address);
-        if self.aside.remove(&address) && is_free {
+        if self.quarantined.remove(&address) && is_free {
             self.free.give_back(number(address), number(address));
         }
     }
 
     /// The addresses that are set aside, sorted.
-    pub fn aside(&self) -> impl Iterator<Item = IpAddr> {
-        self.aside.iter().copied()
+    pub fn quarantined(&self) -> impl Iterator<Item = IpAddr> {
+        self.quarantined.iter().copied()
     }
 
     /// Switches to another layout. Addresses in use stay in use, and those set aside stay so.
@@ -207,7 +207,7 @@ impl AddressPool {
         self.layout = layout;
         let family = self.layout.family();
         let taken = (self.holdings.keys())
-            .chain(self.aside.iter().copied())
+            .chain(self.quarantined.iter().copied())
             .filter(|address| Family::of(*address) == family)
             .map(|address| (number(address), number(address)));
         self.free = FreeIntervals::new(&allocatable(&self.layout).subtract(&Intervals::new(taken)));

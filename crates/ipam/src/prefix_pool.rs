@@ -20,7 +20,7 @@ pub struct PrefixPool {
     /// Blocks that are allocatable and have no address in a prefix that is in use or set aside.
     free: FreeIntervals,
     holdings: Holdings<Prefix>,
-    aside: BTreeSet<Prefix>,
+    quarantined: BTreeSet<Prefix>,
     /// Length → the number of different prefixes in use that have it, which is never 0.
     lengths: BTreeMap<u8, usize>,
     /// Prefixes in use that are not allocatable.
@@ -46,7 +46,7 @@ pub enum AllocatePrefixError {
     },
     /// The wanted prefix overlaps one that is set aside.
     #[error("prefix {0} is in use outside of the pool")]
-    SetAside(Prefix),
+    Quarantined(Prefix),
 }
 
 impl AllocatePrefixError {
@@ -57,7 +57,7 @@ impl AllocatePrefixError {
             Self::Exhausted => "exhausted",
             Self::NotAllocatable(_) => "not_allocatable",
             Self::InUse { .. } => "in_use",
-            Self::SetAside(_) => "set_aside",
+            Self::Quarantined(_) => "set_aside",
         }
     }
 }
@@ -67,8 +67,8 @@ impl PrefixPool {
     #[must_use]
     pub fn new(layout: PrefixLayout) -> Self {
         let free = FreeIntervals::new(layout.allocatable_blocks());
-        let (holdings, aside, lengths) = (Holdings::default(), BTreeSet::new(), BTreeMap::new());
-        Self { layout, free, holdings, aside, lengths, out_of_range: 0 }
+        let (holdings, quarantined, lengths) = (Holdings::default(), BTreeSet::new(), BTreeMap::new());
+        Self { layout, free, holdings, quarantined, lengths, out_of_range: 0 }
     }
 
     /// The layout of the pool.
@@ -122,8 +122,8 @@ impl PrefixPool {
         }
         match self.overlapping(prefix).flat_map(|other| self.holdings.owners_of(other)).next() {
             Some(owner) => Err(AllocatePrefixError::InUse { prefix, owner: owner.clone() }),
-            None if self.aside.iter().any(|other| other.overlaps(prefix)) => {
-                Err(AllocatePrefixError::SetAside(prefix))
+            None if self.quarantined.iter().any(|other| other.overlaps(prefix)) => {
+                Err(AllocatePrefixError::Quarantined(prefix))
             }
             None => Ok(()),
         }
@@ -174,7 +174,7 @@ impl PrefixPool {
 
     /// Makes the blocks of a prefix free that no other prefix takes.
     fn give_back(&mut self, prefix: Prefix) {
-        let still_taken = self.overlapping(prefix).chain(self.aside.iter().copied());
+        let still_taken = self.overlapping(prefix).chain(self.quarantined.iter().copied());
         let still_taken = Intervals::new(still_taken.map(|other| self.layout.blocks(other)));
         let allocatable =
             Intervals::new([self.layout.blocks(prefix)]).intersect(self.layout.allocatable_blocks());
@@ -185,28 +185,28 @@ impl PrefixPool {
 
     /// Sets a prefix aside: no owner gets it or one that overlaps it, whoever has one keeps it. It counts neither as free nor
     /// as used.
-    pub fn set_aside(&mut self, prefix: Prefix) {
-        self.aside.insert(prefix);
+    pub fn quarantine(&mut self, prefix: Prefix) {
+        self.quarantined.insert(prefix);
         let (first, last) = self.layout.blocks(prefix);
         self.free.take(first, last);
     }
 
-    /// Ends what [`PrefixPool::set_aside`] began.
+    /// Ends what [`PrefixPool::quarantine`] began.
     pub fn put_back(&mut self, prefix: Prefix) {
-        if self.aside.remove(&prefix) {
+        if self.quarantined.remove(&prefix) {
             self.give_back(prefix);
         }
     }
 
     /// The prefixes that are set aside, sorted.
-    pub fn aside(&self) -> impl Iterator<Item = Prefix> {
-        self.aside.iter().copied()
+    pub fn quarantined(&self) -> impl Iterator<Item = Prefix> {
+        self.quarantined.iter().copied()
     }
 
     /// Switches to another layout. Prefixes in use stay in use, and those set aside stay so.
     pub fn replace_layout(&mut self, layout: PrefixLayout) {
         self.layout = layout;
-        let taken = self.holdings.keys().chain(self.aside.iter().copied());
+        let taken = self.holdings.keys().chain(self.quarantined.iter().copied());
         let taken = Intervals::new(taken.map(|prefix| self.layout.blocks(prefix)));
         self.free = FreeIntervals::new(&self.layout.allocatable_blocks().subtract(&taken));
         self.out_of_range =

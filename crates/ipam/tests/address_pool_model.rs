@@ -61,7 +61,7 @@ enum Step {
     Allocate(u8, Option<(usize, u128)>),
     Adopt(u8, (usize, u128)),
     Release(u8),
-    SetAside((usize, u128)),
+    Quarantined((usize, u128)),
     PutBack((usize, u128)),
     Replace(AddressPoolSpec),
 }
@@ -77,7 +77,7 @@ fn steps(window: usize) -> impl Strategy<Value = Vec<Step>> {
         6 => (owners.clone(), prop::option::weighted(0.3, somewhere(window))).prop_map(|(o, w)| Step::Allocate(o, w)),
         2 => (owners.clone(), somewhere(window)).prop_map(|(owner, at)| Step::Adopt(owner, at)),
         4 => owners.prop_map(Step::Release),
-        1 => somewhere(window).prop_map(Step::SetAside),
+        1 => somewhere(window).prop_map(Step::Quarantined),
         1 => somewhere(window).prop_map(Step::PutBack),
         1 => prop_oneof![4 => specs(window), 1 => (0..WINDOWS.len()).prop_flat_map(specs)].prop_map(Step::Replace),
     ];
@@ -92,7 +92,7 @@ fn cases() -> impl Strategy<Value = (AddressPoolSpec, Vec<Step>)> {
 struct Model {
     allocatable: BTreeSet<IpAddr>,
     pairs: BTreeSet<(Owner, IpAddr)>,
-    aside: BTreeSet<IpAddr>,
+    quarantined: BTreeSet<IpAddr>,
 }
 
 fn list(entry: &str) -> impl Iterator<Item = IpAddr> {
@@ -119,7 +119,7 @@ fn allocatable(spec: &AddressPoolSpec) -> BTreeSet<IpAddr> {
 
 impl Model {
     fn new(spec: &AddressPoolSpec) -> Self {
-        Self { allocatable: allocatable(spec), pairs: BTreeSet::new(), aside: BTreeSet::new() }
+        Self { allocatable: allocatable(spec), pairs: BTreeSet::new(), quarantined: BTreeSet::new() }
     }
 
     fn in_use(&self) -> BTreeSet<IpAddr> {
@@ -134,7 +134,7 @@ impl Model {
         let in_use = self.in_use();
         self.allocatable
             .difference(&in_use)
-            .filter(|address| !self.aside.contains(address))
+            .filter(|address| !self.quarantined.contains(address))
             .copied()
             .collect()
     }
@@ -197,7 +197,7 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                                     Some((owner, _)) => {
                                         AllocateAddressError::InUse { address, owner: owner.clone() }
                                     }
-                                    None => AllocateAddressError::SetAside(address),
+                                    None => AllocateAddressError::Quarantined(address),
                                 }
                             }
                         };
@@ -220,13 +220,13 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                 prop_assert_eq!(pool.release(&owner(number)), model.of(&owner(number)));
                 model.release(&owner(number));
             }
-            Step::SetAside((window, offset)) => {
-                pool.set_aside(in_window(window, offset));
-                model.aside.insert(in_window(window, offset));
+            Step::Quarantined((window, offset)) => {
+                pool.quarantine(in_window(window, offset));
+                model.quarantined.insert(in_window(window, offset));
             }
             Step::PutBack((window, offset)) => {
                 pool.put_back(in_window(window, offset));
-                model.aside.remove(&in_window(window, offset));
+                model.quarantined.remove(&in_window(window, offset));
             }
             Step::Replace(spec) => {
                 pool.replace_layout(spec.validate().expect("specs are good"));
@@ -236,7 +236,7 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
         prop_assert_eq!(pool.usage(), model.usage());
         let in_use: BTreeSet<_> = pool.in_use().map(|(address, owner)| (owner.clone(), address)).collect();
         prop_assert_eq!(&in_use, &model.pairs);
-        prop_assert!(pool.aside().eq(model.aside.iter().copied()));
+        prop_assert!(pool.quarantined().eq(model.quarantined.iter().copied()));
     }
     Ok(pool)
 }
@@ -272,7 +272,7 @@ proptest! {
         for (_, owner, address) in known {
             rebuilt.adopt(owner, address);
         }
-        pool.aside().for_each(|address| rebuilt.set_aside(address));
+        pool.quarantined().for_each(|address| rebuilt.quarantine(address));
         prop_assert_eq!(rebuilt, pool);
     }
 

@@ -76,7 +76,7 @@ enum Step {
     Allocate(u8, Option<Prefix>),
     Adopt(u8, Prefix),
     Release(u8),
-    SetAside(Prefix),
+    Quarantined(Prefix),
     PutBack(Prefix),
     Replace(PrefixPoolSpec),
 }
@@ -96,7 +96,7 @@ fn cases() -> impl Strategy<Value = (PrefixPoolSpec, Vec<Step>)> {
             4 => (owners.clone(), prop::option::weighted(0.3, prefixes(window))).prop_map(|(o, w)| Step::Allocate(o, w)),
             3 => (owners.clone(), prefixes(window)).prop_map(|(owner, prefix)| Step::Adopt(owner, prefix)),
             4 => owners.prop_map(Step::Release),
-            1 => prefixes(window).prop_map(Step::SetAside),
+            1 => prefixes(window).prop_map(Step::Quarantined),
             1 => prefixes(window).prop_map(Step::PutBack),
             1 => specs(window).prop_map(Step::Replace),
         ];
@@ -143,7 +143,7 @@ fn allocatable(spec: &PrefixPoolSpec) -> BTreeSet<Prefix> {
 struct Model {
     allocatable: BTreeSet<Prefix>,
     pairs: BTreeSet<(Owner, Prefix)>,
-    aside: BTreeSet<Prefix>,
+    quarantined: BTreeSet<Prefix>,
 }
 
 impl Model {
@@ -157,12 +157,13 @@ impl Model {
     }
 
     fn free(&self) -> BTreeSet<Prefix> {
-        let is_free = |block: &&Prefix| self.overlapping(**block).next().is_none() && !self.is_aside(**block);
+        let is_free =
+            |block: &&Prefix| self.overlapping(**block).next().is_none() && !self.is_quarantined(**block);
         self.allocatable.iter().filter(is_free).copied().collect()
     }
 
-    fn is_aside(&self, prefix: Prefix) -> bool {
-        self.aside.iter().any(|other| overlap(ends(prefix), ends(*other)))
+    fn is_quarantined(&self, prefix: Prefix) -> bool {
+        self.quarantined.iter().any(|other| overlap(ends(prefix), ends(*other)))
     }
 
     fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Option<Prefix> {
@@ -189,7 +190,8 @@ fn owner(number: u8) -> Owner {
 
 /// Runs the steps on the pool and on the model, and compares them after each step.
 fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseError> {
-    let mut model = Model { allocatable: allocatable(spec), pairs: BTreeSet::new(), aside: BTreeSet::new() };
+    let mut model =
+        Model { allocatable: allocatable(spec), pairs: BTreeSet::new(), quarantined: BTreeSet::new() };
     let mut pool = PrefixPool::new(spec.validate().expect("specs are good"));
     for step in steps {
         match step.clone() {
@@ -211,8 +213,8 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
                                 prefix == wanted && model.overlapping(wanted).any(|other| *other == owner)
                             );
                         }
-                        (AllocatePrefixError::SetAside(prefix), Some(wanted)) => {
-                            prop_assert!(prefix == wanted && model.is_aside(wanted));
+                        (AllocatePrefixError::Quarantined(prefix), Some(wanted)) => {
+                            prop_assert!(prefix == wanted && model.is_quarantined(wanted));
                         }
                         other => prop_assert!(false, "{:?}", other),
                     }
@@ -230,13 +232,13 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
                 prop_assert_eq!(pool.release(&owner(number)), model.of(&owner(number)));
                 model.pairs.retain(|(other, _)| *other != owner(number));
             }
-            Step::SetAside(prefix) => {
-                pool.set_aside(prefix);
-                model.aside.insert(prefix);
+            Step::Quarantined(prefix) => {
+                pool.quarantine(prefix);
+                model.quarantined.insert(prefix);
             }
             Step::PutBack(prefix) => {
                 pool.put_back(prefix);
-                model.aside.remove(&prefix);
+                model.quarantined.remove(&prefix);
             }
             Step::Replace(spec) => {
                 pool.replace_layout(spec.validate().expect("specs are good"));
@@ -246,7 +248,7 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
         prop_assert_eq!(pool.usage(), model.usage());
         let in_use: BTreeSet<_> = pool.in_use().map(|(prefix, owner)| (owner.clone(), prefix)).collect();
         prop_assert_eq!(&in_use, &model.pairs);
-        prop_assert!(pool.aside().eq(model.aside.iter().copied()));
+        prop_assert!(pool.quarantined().eq(model.quarantined.iter().copied()));
     }
     Ok(pool)
 }
@@ -279,7 +281,7 @@ proptest! {
         for (_, (owner, prefix)) in known {
             rebuilt.adopt(owner, prefix);
         }
-        pool.aside().for_each(|prefix| rebuilt.set_aside(prefix));
+        pool.quarantined().for_each(|prefix| rebuilt.quarantine(prefix));
         prop_assert_eq!(rebuilt, pool);
     }
 

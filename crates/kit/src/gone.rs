@@ -34,14 +34,14 @@ const BACKLOG: usize = 1024;
 
 /// Reports objects that are gone, once when that is seen, and once more when the reconcile that ran meanwhile has
 /// ended: it had the object, and may have created again what a listener had deleted.
-pub(crate) struct Departures<K> {
+pub(crate) struct Deletions<K> {
     gone: broadcast::Sender<Gone<K>>,
     /// The objects that are being reconciled, and for each the object that went meanwhile. At most as many as the
     /// controller reconciles at a time.
     running: Mutex<HashMap<ObjectKey, Option<Arc<K>>>>,
 }
 
-impl<K> Departures<K> {
+impl<K> Deletions<K> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { gone: broadcast::channel(BACKLOG).0, running: Mutex::default() })
     }
@@ -49,7 +49,7 @@ impl<K> Departures<K> {
     /// A reconcile of the object with this key begins. It ends when the result is dropped.
     pub(crate) fn start(self: &Arc<Self>, key: ObjectKey) -> Running<K> {
         self.running.lock().insert(key.clone(), None);
-        Running { departures: Arc::clone(self), key }
+        Running { deletions: Arc::clone(self), key }
     }
 
     /// This object is gone.
@@ -79,7 +79,7 @@ impl<K> Departures<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Departures<K> {
+impl<K: Send + Sync + 'static> Deletions<K> {
     pub(crate) fn listen(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
         BroadcastStream::new(self.gone.subscribe()).map(|gone| gone.unwrap_or(Gone::Any))
     }
@@ -87,15 +87,15 @@ impl<K: Send + Sync + 'static> Departures<K> {
 
 /// A reconcile that runs.
 pub(crate) struct Running<K> {
-    departures: Arc<Departures<K>>,
+    deletions: Arc<Deletions<K>>,
     key: ObjectKey,
 }
 
 impl<K> Drop for Running<K> {
     fn drop(&mut self) {
-        let left = self.departures.running.lock().remove(&self.key).flatten();
+        let left = self.deletions.running.lock().remove(&self.key).flatten();
         if let Some(object) = left {
-            self.departures.send(Gone::Object(object));
+            self.deletions.send(Gone::Object(object));
         }
     }
 }
@@ -122,24 +122,24 @@ mod tests {
 
     #[test]
     fn an_object_that_went_during_its_reconcile_is_reported_again_at_the_end() {
-        let departures = Departures::new();
-        let mut gone = departures.listen().boxed();
-        let (first, second) = (departures.start(key("first")), departures.start(key("second")));
-        departures.left(&key("first"), &Arc::new("first".to_owned()));
-        departures.left(&key("third"), &Arc::new("third".to_owned()));
+        let deletions = Deletions::new();
+        let mut gone = deletions.listen().boxed();
+        let (first, second) = (deletions.start(key("first")), deletions.start(key("second")));
+        deletions.left(&key("first"), &Arc::new("first".to_owned()));
+        deletions.left(&key("third"), &Arc::new("third".to_owned()));
         assert_eq!(reported(&mut gone), ["first", "third"]);
         drop((first, second));
         assert_eq!(reported(&mut gone), ["first"]);
-        drop(departures.start(key("first")));
+        drop(deletions.start(key("first")));
         assert_eq!(reported(&mut gone), [""; 0]);
     }
 
     #[test]
     fn an_object_that_a_new_list_does_not_have_is_reported_after_its_reconcile() {
-        let departures = Departures::new();
-        let mut gone = departures.listen().boxed();
-        let running = departures.start(key("first"));
-        departures.listed_without([(key("first"), &Arc::new("first".to_owned()))].into_iter());
+        let deletions = Deletions::new();
+        let mut gone = deletions.listen().boxed();
+        let running = deletions.start(key("first"));
+        deletions.listed_without([(key("first"), &Arc::new("first".to_owned()))].into_iter());
         assert_eq!(reported(&mut gone), ["*"]);
         drop(running);
         assert_eq!(reported(&mut gone), ["first"]);

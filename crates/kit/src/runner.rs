@@ -24,15 +24,15 @@ use crate::{
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
     filter::WatchFilter,
-    gone::{Departures, Gone},
+    gone::{Deletions, Gone},
     listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
+    poll_on_wake::poll_on_wake,
     readable::{Kind, Readable},
     readiness::Gate,
     services::Services,
     watch::{Cache, Change, followed, key_of, reference},
-    when_woken::when_woken,
     work_queue::WorkQueue,
 };
 
@@ -85,7 +85,7 @@ where
     queue: Arc<WorkQueue>,
     caches: Vec<future::BoxFuture<'static, bool>>,
     gate: Gate,
-    departures: Arc<Departures<K>>,
+    deletions: Arc<Deletions<K>>,
 }
 
 impl<K: Kind> Runner<K> {
@@ -130,8 +130,8 @@ impl<K: Kind> Runner<K> {
         let queue = services.metrics.work_queue(name);
         let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
         let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
-        let departures = Departures::new();
-        let leaving = Arc::clone(&departures);
+        let deletions = Deletions::new();
+        let leaving = Arc::clone(&deletions);
         let forget = move |object: &Arc<K>| {
             forgetting.forget(&key(&**object));
             removed.forget(&key(&**object));
@@ -166,7 +166,7 @@ impl<K: Kind> Runner<K> {
             queue,
             caches: Vec::new(),
             gate: services.readiness.gate(name),
-            departures,
+            deletions,
         };
         match services.resync {
             Some(period) => runner.reconcile_all_on(ticks(period)),
@@ -178,7 +178,7 @@ impl<K: Kind> Runner<K> {
     /// more. An object that goes during its reconcile is reported again when that has ended, because the reconcile may
     /// have created again what was deleted for the first report.
     pub fn gone(&self) -> impl Stream<Item = Gone<K>> + Send + 'static {
-        self.departures.listen()
+        self.deletions.listen()
     }
 
     /// The local copy of the controller's objects.
@@ -263,7 +263,7 @@ impl<K: Kind> Runner<K> {
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
     {
-        when_woken(self.run_parts(reconcile, shutdown))
+        poll_on_wake(self.run_parts(reconcile, shutdown))
     }
 
     async fn run_parts<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
@@ -283,7 +283,7 @@ impl<K: Kind> Runner<K> {
             queue,
             caches,
             gate,
-            departures,
+            deletions,
         } = self;
         let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
         if ready.contains(&false) {
@@ -296,14 +296,14 @@ impl<K: Kind> Runner<K> {
             events: services.events,
             failures: Arc::clone(&failures),
             queue: Arc::clone(&queue),
-            departures,
+            deletions,
         });
         let results = controller
             .with_config(controller::Config::default().concurrency(concurrency.get()))
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
                 move |object, round: Arc<Round<K, F>>| {
-                    timed(name, when_woken(round.visit(object))).map(Ok::<_, Infallible>)
+                    timed(name, poll_on_wake(round.visit(object))).map(Ok::<_, Infallible>)
                 },
                 |_, never: &Infallible, _| match *never {},
                 round,
@@ -352,7 +352,7 @@ struct Round<K, F> {
     events: Events,
     failures: Arc<Failures>,
     queue: Arc<WorkQueue>,
-    departures: Arc<Departures<K>>,
+    deletions: Arc<Deletions<K>>,
 }
 
 impl<K, F> Round<K, F>
@@ -376,7 +376,7 @@ where
         );
         let key = key(&*object);
         // Now, when kube-runtime has taken the object from the store, and not when this is polled first.
-        let in_flight = self.departures.start(key.clone());
+        let in_flight = self.deletions.start(key.clone());
         async move {
             let running = (self.metrics.running(), self.queue.start(&key), in_flight);
             let started = Instant::now();

@@ -19,10 +19,10 @@ use crate::{
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
+    poll_on_wake::poll_on_wake,
     readable::{Kind, Readable},
     services::Services,
     watch_failure::watch_failed,
-    when_woken::when_woken,
 };
 
 /// The annotation with a copy of the object, which `kubectl apply` writes.
@@ -115,7 +115,7 @@ impl<K: Kind> Cache<K> {
                 }
             }
         };
-        (cache, when_woken(follow))
+        (cache, poll_on_wake(follow))
     }
 
     /// The object of this name, if it exists.

@@ -471,7 +471,7 @@ fn start_cloud(
         connection_hold: config.connection_hold,
         state_directory: config.state_directory.clone(),
         machines_max: config.machines_max,
-        catalog: nephele_infra::built_in_catalog(),
+        cloud_spec: nephele_infra::built_in_cloud(),
         clock: services.clock.clone(),
     };
     info!(seed = config.seed, ports = ?config.workload_ports, "Starting the simulated cloud");

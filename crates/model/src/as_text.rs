@@ -3,20 +3,20 @@
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-use crate::symptom::Symptom;
+use crate::visible_effect::VisibleEffect;
 
 /// Writes the text of a symptom.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn serialize<S: Serializer>(symptom: &Symptom, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&symptom.text())
+pub fn serialize<S: Serializer>(visible_effect: &VisibleEffect, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&visible_effect.text())
 }
 
 /// Reads a symptom from its text.
 ///
 /// # Errors
 /// When it is the text of no symptom.
-pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Symptom, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<VisibleEffect, D::Error> {
     serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::capacity::{Capacity, Quota};
 use crate::failure::FailureReason;
 use crate::identity::{ResourceId, ResourceKind};
-use crate::room::{Quota, Room};
 use crate::verb::Verb;
 
 /// Why the cloud refuses an operation.
@@ -18,7 +18,8 @@ pub enum CloudError {
     UnknownZone(String),
     /// The account has no such catalog.
     #[error("the cloud has no catalog {0}")]
-    UnknownCatalog(String),
+    #[serde(rename = "UnknownCatalog")]
+    UnknownCloud(String),
     /// The catalog has no such instance type.
     #[error("the cloud has no instance type {wanted}; it has {}", listed(.known))]
     UnknownInstanceType {
@@ -54,10 +55,12 @@ pub enum CloudError {
         limit: u32,
     },
     /// A limit of the catalog is reached.
-    #[error("{}", no_room(.room, *.limit, *.amount, *.is_kept))]
-    NoRoom {
+    #[error("{}", no_room(.capacity, *.limit, *.amount, *.is_kept))]
+    #[serde(rename = "NoRoom")]
+    NoCapacity {
         /// The room that is missing.
-        room: Box<Room>,
+        #[serde(rename = "room")]
+        capacity: Box<Capacity>,
         /// How much fits into it.
         limit: u32,
         /// How much the resource takes up.
@@ -143,20 +146,20 @@ fn listed(names: &[String]) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
-fn no_room(room: &Room, limit: u32, amount: u32, is_kept: bool) -> String {
+fn no_room(capacity: &Capacity, limit: u32, amount: u32, is_kept: bool) -> String {
     let kept = if is_kept { ": others that asked before wait for it" } else { "" };
-    match room {
-        Room::CatalogQuota { of: Quota::Processors, .. } => {
+    match capacity {
+        Capacity::CloudQuota { of: Quota::Processors, .. } => {
             format!("quota of {limit} vCPUs has no room for {amount} more{kept}")
         }
-        Room::CatalogQuota { of, .. } => format!("quota of {limit} {} is used up{kept}", of.plural()),
-        Room::Stock { instance_type, zone, .. } => {
+        Capacity::CloudQuota { of, .. } => format!("quota of {limit} {} is used up{kept}", of.plural()),
+        Capacity::Stock { instance_type, zone, .. } => {
             let of_type = instance_type.iter().map(|name| format!(" of type {name}"));
             let in_zone = zone.iter().map(|name| format!(" in zone {name}"));
             let which: String = of_type.chain(in_zone).collect();
             format!("stock of {limit} instances{which} is used up")
         }
-        Room::Zone(_) | Room::Quota { .. } => "there is no room".to_owned(),
+        Capacity::Zone(_) | Capacity::Quota { .. } => "there is no room".to_owned(),
     }
 }
 
@@ -166,7 +169,7 @@ pub enum ErrorClass {
     /// Ask again after this time.
     RetryAfter(Duration),
     /// Ask again when the request or the cloud changes. When room becomes free, the journal tells the waiting
-    /// resources, see `Record::RoomFreed` of the engine.
+    /// resources, see `Record::CapacityFreed` of the engine.
     WaitForChange,
     /// Report it and stop asking.
     GiveUp,
@@ -185,9 +188,9 @@ impl CloudError {
             // The journal says when there is room again.
             Self::QuotaExceeded { .. }
             | Self::InsufficientCapacity(_)
-            | Self::NoRoom { .. }
+            | Self::NoCapacity { .. }
             | Self::UnknownZone(_)
-            | Self::UnknownCatalog(_)
+            | Self::UnknownCloud(_)
             | Self::UnknownInstanceType { .. }
             | Self::UnknownImage { .. }
             | Self::UnsupportedVersion { .. }
@@ -198,13 +201,13 @@ impl CloudError {
 
     /// The room that a refused resource waits for, and how much of it the resource takes up.
     #[must_use]
-    pub fn missing_room(&self, id: &ResourceId) -> Option<(Room, u32)> {
+    pub fn missing_room(&self, id: &ResourceId) -> Option<(Capacity, u32)> {
         match self {
-            Self::InsufficientCapacity(zone) => Some((Room::Zone(zone.clone()), 1)),
+            Self::InsufficientCapacity(zone) => Some((Capacity::Zone(zone.clone()), 1)),
             Self::QuotaExceeded { of, .. } => {
-                Some((Room::Quota { account: id.account.clone(), kind: *of }, 1))
+                Some((Capacity::Quota { namespace: id.namespace.clone(), kind: *of }, 1))
             }
-            Self::NoRoom { room, amount, .. } => Some((Room::clone(room), *amount)),
+            Self::NoCapacity { capacity, amount, .. } => Some((Capacity::clone(capacity), *amount)),
             _ => None,
         }
     }
@@ -214,13 +217,15 @@ impl CloudError {
     pub fn category(&self) -> &'static str {
         match self {
             Self::UnknownZone(_) => "UnknownZone",
-            Self::UnknownCatalog(_) => "CloudNotFound",
+            Self::UnknownCloud(_) => "CloudNotFound",
             Self::UnknownInstanceType { .. } => "UnknownInstanceType",
             Self::UnknownImage { .. } => "UnknownImage",
             Self::UnsupportedVersion { .. } => "UnsupportedKubernetesVersion",
             Self::InsufficientCapacity(_) => "InsufficientCapacity",
-            Self::NoRoom { room, .. } if matches!(**room, Room::Stock { .. }) => "InsufficientCapacity",
-            Self::QuotaExceeded { .. } | Self::NoRoom { .. } => "QuotaExceeded",
+            Self::NoCapacity { capacity, .. } if matches!(**capacity, Capacity::Stock { .. }) => {
+                "InsufficientCapacity"
+            }
+            Self::QuotaExceeded { .. } | Self::NoCapacity { .. } => "QuotaExceeded",
             Self::Fault { reason, .. } => reason.as_str(),
             Self::Throttled { .. } => "Throttled",
             Self::NotVisibleYet { .. } => "NotVisibleYet",

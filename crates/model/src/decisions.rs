@@ -32,10 +32,12 @@ pub struct Decisions<Subject> {
     skipped: BTreeSet<Subject>,
     /// The subjects about which it was decided that they are not hit.
     #[serde(default)]
-    spared: BTreeSet<Subject>,
+    #[serde(rename = "spared")]
+    passed_over: BTreeSet<Subject>,
     /// Whether an earlier process had the fault, and decided about the subjects of that time.
     #[serde(default)]
-    came_back: bool,
+    #[serde(rename = "came_back")]
+    recovered: bool,
     /// Whether it decides nothing new. It keeps what it has hit, and ends when its time is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -56,7 +58,7 @@ pub enum Earlier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// It does not hit it.
-    Spared,
+    PassedOver,
     /// It hits it, and counts that.
     Hit,
     /// It has hit it since an earlier process, which has counted that.
@@ -79,14 +81,14 @@ impl<Subject> Decisions<Subject> {
     #[must_use]
     pub fn new(record: FaultRecord, skipped: BTreeSet<Subject>) -> Self {
         // About what returns, an earlier process decided in the same window.
-        let came_back = record.matched > 0;
-        Self { record, skipped, spared: BTreeSet::new(), came_back, paused: false }
+        let recovered = record.matched > 0;
+        Self { record, skipped, passed_over: BTreeSet::new(), recovered, paused: false }
     }
 
     /// Whether an earlier process had the fault, and has decided in the present window.
     #[must_use]
-    pub fn came_back(&self) -> bool {
-        self.came_back
+    pub fn recovered(&self) -> bool {
+        self.recovered
     }
 
     /// Whether the fault can hit something new.
@@ -117,14 +119,14 @@ impl<Subject> Decisions<Subject> {
             return Turn::Ends;
         }
         self.record.windows = number;
-        self.came_back &= !is_new;
+        self.recovered &= !is_new;
         self.forget_all();
         if is_new { Turn::Begins } else { Turn::Ends }
     }
 
     /// Forgets about which subjects it has decided.
     pub fn forget_all(&mut self) {
-        self.spared.clear();
+        self.passed_over.clear();
         self.skipped.clear();
     }
 }
@@ -135,7 +137,7 @@ impl<Subject: Ord> Decisions<Subject> {
     pub fn is_undecided(&self, budget: &Budget, subject: &Subject, now: SimTime, earlier: Earlier) -> bool {
         budget.phase(&self.record, now) == FaultPhase::Active
             && self.is_in_force(budget, now)
-            && !self.spared.contains(subject)
+            && !self.passed_over.contains(subject)
             && !self.skipped.contains(subject)
             && (!self.paused || self.is_drawn_again(budget, earlier))
     }
@@ -153,18 +155,18 @@ impl<Subject: Ord> Decisions<Subject> {
         Subject: Clone,
     {
         if !self.is_undecided(budget, subject, now, earlier) {
-            return Decided::Spared;
+            return Decided::PassedOver;
         }
         let window = self.record.windows;
-        if self.came_back && earlier != Earlier::Nothing {
+        if self.recovered && earlier != Earlier::Nothing {
             if self.is_drawn_again(budget, earlier) && draw(window) {
                 return Decided::HitBefore;
             }
             // It may have come while the fault was paused, and then it is decided about later.
             if !self.paused {
-                self.spared.insert(subject.clone());
+                self.passed_over.insert(subject.clone());
             }
-            return Decided::Spared;
+            return Decided::PassedOver;
         }
         let can_be_hit = self.record.count_match(budget);
         let is_drawn = draw(window);
@@ -175,36 +177,36 @@ impl<Subject: Ord> Decisions<Subject> {
         if is_drawn && self.skipped.len() < SKIPPED_MAX {
             self.skipped.insert(subject.clone());
         }
-        self.spared.insert(subject.clone());
-        Decided::Spared
+        self.passed_over.insert(subject.clone());
+        Decided::PassedOver
     }
 
     /// Whether the draw of an earlier process is made again. With a limit on the hits, it does not tell which ones were hit.
     fn is_drawn_again(&self, budget: &Budget, earlier: Earlier) -> bool {
-        self.came_back && earlier == Earlier::Drawn && budget.count.is_none()
+        self.recovered && earlier == Earlier::Drawn && budget.count.is_none()
     }
 
     /// Whether it has decided not to hit a subject.
     #[must_use]
     pub fn knows(&self, subject: &Subject) -> bool {
-        self.spared.contains(subject) || self.skipped.contains(subject)
+        self.passed_over.contains(subject) || self.skipped.contains(subject)
     }
 
     /// Forgets a subject that is gone, or that the fault no longer matches.
     pub fn forget(&mut self, subject: &Subject) {
-        self.spared.remove(subject);
+        self.passed_over.remove(subject);
         self.skipped.remove(subject);
     }
 
     /// Forgets all subjects but these.
     pub fn retain(&mut self, stays: impl Fn(&Subject) -> bool) {
-        self.spared.retain(&stays);
+        self.passed_over.retain(&stays);
         self.skipped.retain(stays);
     }
 
     /// The subjects that it has decided not to hit. One may appear twice.
     pub fn known(&self) -> impl Iterator<Item = &Subject> {
-        self.spared.iter().chain(&self.skipped)
+        self.passed_over.iter().chain(&self.skipped)
     }
 
     /// The subjects that passed because the budget skips the first ones, for the next process.

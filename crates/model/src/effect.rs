@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::FailureReason;
 use crate::stage::Stage;
-use crate::symptom::{BootstrapPhase, EtcdAlarm};
+use crate::visible_effect::{BootstrapPhase, EtcdAlarm};
 use crate::written::{Fraction, GoDuration};
 
 /// The status codes with which a Fault can answer requests.
@@ -440,7 +440,7 @@ mod stage_name {
 mod phase_name {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    use crate::symptom::BootstrapPhase;
+    use crate::visible_effect::BootstrapPhase;
 
     pub(super) fn serialize<S: Serializer>(phase: &BootstrapPhase, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(phase.as_str())

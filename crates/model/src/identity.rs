@@ -15,7 +15,8 @@ pub enum ResourceKind {
     /// A load balancer.
     LoadBalancer,
     /// A list of instance types and images.
-    Catalog,
+    #[serde(rename = "Catalog")]
+    Cloud,
     /// A rule that makes operations fail or wait.
     Fault,
 }
@@ -27,7 +28,7 @@ impl ResourceKind {
         match self {
             Self::Instance => "instance",
             Self::LoadBalancer => "load-balancer",
-            Self::Catalog => "catalog",
+            Self::Cloud => "catalog",
             Self::Fault => "fault",
         }
     }
@@ -38,19 +39,10 @@ impl ResourceKind {
         match self {
             Self::Instance => "instances",
             Self::LoadBalancer => "load balancers",
-            Self::Catalog => "catalogs",
+            Self::Cloud => "catalogs",
             Self::Fault => "faults",
         }
     }
-}
-
-/// A group of resources of an account. For Cluster API, a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct GroupId {
-    /// The account that owns the group. For Cluster API, a namespace.
-    pub account: String,
-    /// The name of the group, unique in the account.
-    pub name: String,
 }
 
 /// The name of a resource, unique in the cloud.
@@ -58,9 +50,11 @@ pub struct GroupId {
 #[expect(clippy::derived_hash_with_manual_eq, reason = "it is equal as with a derived `PartialEq`")]
 pub struct ResourceId {
     /// The account that owns the resource. For Cluster API, a namespace.
-    pub account: String,
+    #[serde(rename = "account")]
+    pub namespace: String,
     /// The group in the account. For Cluster API, a cluster.
-    pub group: String,
+    #[serde(rename = "group")]
+    pub cluster: String,
     /// The kind of the resource.
     pub kind: ResourceKind,
     /// The name of the resource, unique in the group and kind.
@@ -70,42 +64,42 @@ pub struct ResourceId {
 impl ResourceId {
     /// What it is ordered by, in the order of its fields.
     fn parts(&self) -> (&str, &str, ResourceKind, &str) {
-        let Self { account, group, kind, name } = self;
-        (account, group, *kind, name)
+        let Self { namespace, cluster, kind, name } = self;
+        (namespace, cluster, *kind, name)
     }
 
     /// An instance of a group.
     #[must_use]
-    pub fn instance(account: &str, group: &str, name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::first(account, group, ResourceKind::Instance) }
+    pub fn instance(namespace: &str, cluster: &str, name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::first(namespace, cluster, ResourceKind::Instance) }
     }
 
     /// A name before all resources of a kind in a group. No resource has it.
     #[must_use]
-    pub fn first(account: &str, group: &str, kind: ResourceKind) -> Self {
-        Self { account: account.to_owned(), group: group.to_owned(), kind, name: String::new() }
+    pub fn first(namespace: &str, cluster: &str, kind: ResourceKind) -> Self {
+        Self { namespace: namespace.to_owned(), cluster: cluster.to_owned(), kind, name: String::new() }
     }
 
     /// A catalog of an account. It belongs to no group.
     #[must_use]
-    pub fn catalog(account: impl Into<String>, name: impl Into<String>) -> Self {
-        let (account, name) = (account.into(), name.into());
-        Self { account, group: String::new(), kind: ResourceKind::Catalog, name }
+    pub fn cloud(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        let (namespace, name) = (namespace.into(), name.into());
+        Self { namespace, cluster: String::new(), kind: ResourceKind::Cloud, name }
     }
 
     /// A fault of an account. It belongs to no group.
     #[must_use]
-    pub fn fault(account: impl Into<String>, name: impl Into<String>) -> Self {
-        let (account, name) = (account.into(), name.into());
-        Self { account, group: String::new(), kind: ResourceKind::Fault, name }
+    pub fn fault(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        let (namespace, name) = (namespace.into(), name.into());
+        Self { namespace, cluster: String::new(), kind: ResourceKind::Fault, name }
     }
 }
 
 impl Clone for ResourceId {
     fn clone(&self) -> Self {
         count_step();
-        let Self { account, group, kind, name } = self;
-        Self { account: account.clone(), group: group.clone(), kind: *kind, name: name.clone() }
+        let Self { namespace, cluster, kind, name } = self;
+        Self { namespace: namespace.clone(), cluster: cluster.clone(), kind: *kind, name: name.clone() }
     }
 }
 
@@ -131,7 +125,7 @@ impl Ord for ResourceId {
 
 impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}/{}", self.account, self.group, self.kind.as_str(), self.name)
+        write!(f, "{}/{}/{}/{}", self.namespace, self.cluster, self.kind.as_str(), self.name)
     }
 }
 
@@ -154,9 +148,10 @@ impl fmt::Display for Endpoint {
 /// The key of the draws of a resource, in place of its name, which may be random. It is the set of interchangeable
 /// resources that the resource is part of, and its number in the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DrawKey {
+pub struct SeedKey {
     /// The name of the set, unique in the group.
-    pub set: String,
+    #[serde(rename = "set")]
+    pub owner_set: String,
     /// The number in the set, counted from zero.
     pub ordinal: u32,
 }

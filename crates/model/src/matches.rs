@@ -32,7 +32,8 @@ pub struct Matches {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub markets: BTreeSet<Market>,
     /// Labels of the group, which are the labels of its load balancer, and those of the cluster of a claim.
-    pub group: Selector,
+    #[serde(rename = "group")]
+    pub cluster: Selector,
     /// Labels of the instance. A load balancer fits only an empty selector.
     pub instance: Selector,
 }

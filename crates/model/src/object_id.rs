@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::identity::{GroupId, ResourceId, ResourceKind};
+use crate::identity::{ResourceId, ResourceKind};
 
 /// A cluster, by the namespace and name of its Cluster object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,18 +12,12 @@ pub struct ClusterId {
 }
 
 impl ClusterId {
-    /// The engine's name for the group of its resources.
-    #[must_use]
-    pub fn group(&self) -> GroupId {
-        GroupId { account: self.namespace.clone(), name: self.name.clone() }
-    }
-
     /// The engine's name for the load balancer in front of its API servers.
     #[must_use]
     pub fn load_balancer(&self) -> ResourceId {
         ResourceId {
-            account: self.namespace.clone(),
-            group: self.name.clone(),
+            namespace: self.namespace.clone(),
+            cluster: self.name.clone(),
             kind: ResourceKind::LoadBalancer,
             name: "control-plane".to_owned(),
         }
@@ -32,7 +26,7 @@ impl ClusterId {
     /// The cluster of a load balancer. None if the resource is not a load balancer.
     #[must_use]
     pub fn of_load_balancer(id: &ResourceId) -> Option<Self> {
-        let cluster = Self { namespace: id.account.clone(), name: id.group.clone() };
+        let cluster = Self { namespace: id.namespace.clone(), name: id.cluster.clone() };
         (id.kind == ResourceKind::LoadBalancer).then_some(cluster)
     }
 }
@@ -55,8 +49,8 @@ impl MachineId {
     #[must_use]
     pub fn resource(&self) -> ResourceId {
         ResourceId {
-            account: self.cluster.namespace.clone(),
-            group: self.cluster.name.clone(),
+            namespace: self.cluster.namespace.clone(),
+            cluster: self.cluster.name.clone(),
             kind: ResourceKind::Instance,
             name: self.name.clone(),
         }
@@ -65,7 +59,7 @@ impl MachineId {
     /// The machine of a resource. None if the resource is not an instance.
     #[must_use]
     pub fn of_resource(id: &ResourceId) -> Option<Self> {
-        let cluster = ClusterId { namespace: id.account.clone(), name: id.group.clone() };
+        let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
         (id.kind == ResourceKind::Instance).then(|| Self { cluster, name: id.name.clone() })
     }
 
@@ -99,7 +93,7 @@ impl FaultId {
     /// The fault that the engine calls so.
     #[must_use]
     pub fn of_resource(id: &ResourceId) -> Self {
-        Self { namespace: id.account.clone(), name: id.name.clone() }
+        Self { namespace: id.namespace.clone(), name: id.name.clone() }
     }
 }
 

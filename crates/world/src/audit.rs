@@ -371,10 +371,10 @@ impl Auditor {
             if self.held.contains(&cluster.0) {
                 continue;
             }
-            let (Some(key), Some(booted)) = (origin.draw_key, origin.reached.get("vm")) else { continue };
+            let (Some(key), Some(booted)) = (origin.seed_key, origin.reached.get("vm")) else { continue };
             let took = booted.0.duration_since(origin.start_time.0);
-            let what = format!("number {} of {}", key.ordinal, key.set);
-            let before = *self.boots.entry((cluster, key.set, key.ordinal)).or_insert(took);
+            let what = format!("number {} of {}", key.ordinal, key.owner_set);
+            let before = *self.boots.entry((cluster, key.owner_set, key.ordinal)).or_insert(took);
             if (before - took).abs() > WHOLE_SECONDS {
                 let name = object.name_any();
                 return Err(format!("{name}, {what}, took {took:#} to boot, and {before:#} before"));

@@ -66,8 +66,8 @@ mod tests {
     /// A journal of one machine that was created and deleted.
     fn journal() -> Vec<String> {
         let id = ResourceId {
-            account: "default".into(),
-            group: "demo".into(),
+            namespace: "default".into(),
+            cluster: "demo".into(),
             kind: ResourceKind::Instance,
             name: "m".into(),
         };

@@ -54,7 +54,7 @@ impl CloudHooks {
         request: fn(&MachineInQuestion<'_>) -> H::Request,
     ) -> Result<Answer, HookError> {
         match self.client.registry().handlers(&H::id()) {
-            Ok(handlers) if handlers.is_empty() => return Ok(Answer::GoOn),
+            Ok(handlers) if handlers.is_empty() => return Ok(Answer::Continue),
             Ok(_) => {}
             Err(RegistryError::NotReady) => {
                 let message = "Waiting to learn which extensions there are".to_owned();
@@ -111,7 +111,7 @@ fn hook_error(error: CallAllError) -> HookError {
 
 fn answer<H: Hook>(response: &H::Response) -> Answer {
     match response.retry_after_seconds().and_then(|seconds| u64::try_from(seconds).ok()) {
-        None | Some(0) => Answer::GoOn,
+        None | Some(0) => Answer::Continue,
         Some(seconds) => {
             Answer::Wait { after: Duration::from_secs(seconds), message: response.message().to_owned() }
         }

@@ -33,7 +33,7 @@ impl Cluster {
     fn published(&self) -> Option<KubeadmCluster> {
         const READ_MAX: usize = 64 * 1024;
         let key = Key::new("", "configmaps", "kube-system", "kubeadm-config");
-        let value = self.served.store.get(&key)?.value();
+        let value = self.cluster_server.store.get(&key)?.value();
         let text = value["data"]["ClusterConfiguration"].as_str().filter(|text| text.len() <= READ_MAX)?;
         KubeadmCluster::published(text)
     }

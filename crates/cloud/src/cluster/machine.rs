@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nephele_engine::{Hardware, Resource, StageState, UpdateState};
-use nephele_model::{ClockSkew, Stage, Symptom};
+use nephele_model::{ClockSkew, Stage, VisibleEffect};
 
-use crate::affliction::symptoms;
+use crate::active_effect::visible_effects;
 use crate::clock::CloudClock;
 use crate::spec::MachineSpec;
-use crate::timed;
+use crate::time_dependent;
 
 /// What the cloud says about the instance of a machine, as far as its cluster shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) struct Instance {
     /// Its deletion was requested: nothing runs on it any more.
     pub(crate) is_deleting: bool,
     /// What is wrong with it, by the name of the fault.
-    pub(crate) symptoms: BTreeMap<String, Symptom>,
+    pub(crate) visible_effects: BTreeMap<String, VisibleEffect>,
     /// The name of its last update, if that is over.
     pub(crate) updated: Option<String>,
 }
@@ -39,7 +39,7 @@ impl Instance {
             hardware: resource.hardware.clone(),
             reached: resource.stages().filter_map(reached).collect(),
             is_deleting: resource.deleting.is_some(),
-            symptoms: symptoms(&resource.afflictions),
+            visible_effects: visible_effects(&resource.active_effects),
             updated: over.map(|update| update.name.clone()),
         }
     }
@@ -60,14 +60,14 @@ pub(super) struct Machine {
     /// How far its clock is off, as the heartbeats of its Node show.
     pub(super) shown_skew: Option<ClockSkew>,
     /// The name of the second Node that it has because of a fault.
-    pub(super) other_node: Option<String>,
+    pub(super) replaced_node: Option<String>,
 }
 
 impl Machine {
     /// A machine of which nothing is shown yet.
     pub(super) fn new(spec: MachineSpec) -> Self {
         let silenced = BTreeSet::new();
-        Self { spec, instance: None, silenced, shown_skew: None, other_node: None }
+        Self { spec, instance: None, silenced, shown_skew: None, replaced_node: None }
     }
 
     /// When it reached a stage. None if it did not.
@@ -86,41 +86,43 @@ impl Machine {
     }
 
     /// What is wrong with it, by the name of the fault.
-    pub(super) fn symptoms(&self) -> &BTreeMap<String, Symptom> {
-        static NONE: BTreeMap<String, Symptom> = BTreeMap::new();
-        self.instance.as_ref().map_or(&NONE, |instance| &instance.symptoms)
+    pub(super) fn visible_effects(&self) -> &BTreeMap<String, VisibleEffect> {
+        static NONE: BTreeMap<String, VisibleEffect> = BTreeMap::new();
+        self.instance.as_ref().map_or(&NONE, |instance| &instance.visible_effects)
     }
 
-    pub(super) fn has(&self, symptom: &Symptom) -> bool {
-        self.symptoms().values().any(|has| has == symptom)
+    pub(super) fn has(&self, visible_effect: &VisibleEffect) -> bool {
+        self.visible_effects().values().any(|has| has == visible_effect)
     }
 
     /// Whether nothing on it answers.
     pub(super) fn is_silent(&self) -> bool {
-        self.is_deleting() || self.symptoms().values().any(Symptom::is_silence)
+        self.is_deleting() || self.visible_effects().values().any(VisibleEffect::is_silence)
     }
 
     /// When the certificate of its API server expires, if a fault says so.
     pub(super) fn expiry(&self, clock: &CloudClock) -> Option<Timestamp> {
         let started = self.reached(Stage::ApiServer)?;
-        let expiry = |symptom: &Symptom| match symptom {
-            Symptom::Certificate(early) => Some(timed::expiry(early, started, clock)),
+        let expiry = |visible_effect: &VisibleEffect| match visible_effect {
+            VisibleEffect::Certificate(early) => Some(time_dependent::expiry(early, started, clock)),
             _ => None,
         };
-        self.symptoms().values().filter_map(expiry).min()
+        self.visible_effects().values().filter_map(expiry).min()
     }
 
     pub(super) fn flaps(&self) -> bool {
-        self.symptoms().values().any(|symptom| matches!(symptom, Symptom::Flapping(_)))
+        self.visible_effects()
+            .values()
+            .any(|visible_effect| matches!(visible_effect, VisibleEffect::Flapping(_)))
     }
 
     /// The faults of those that let its kubelet fall silent in turn that silence it now, and when that changes.
     pub(super) fn silence(&self, clock: &CloudClock, now: Timestamp) -> (BTreeSet<String>, Option<Duration>) {
         let (mut silenced, mut next) = (BTreeSet::new(), None::<Duration>);
         let Some(registered) = self.reached(Stage::Node) else { return (silenced, next) };
-        for (fault, symptom) in self.symptoms() {
-            let Symptom::Flapping(flap) = symptom else { continue };
-            let (is_silent, left) = timed::phase(flap, registered, clock, now);
+        for (fault, visible_effect) in self.visible_effects() {
+            let VisibleEffect::Flapping(flap) = visible_effect else { continue };
+            let (is_silent, left) = time_dependent::phase(flap, registered, clock, now);
             silenced.extend(is_silent.then(|| fault.clone()));
             next = Some(next.map_or(left, |next| next.min(left)));
         }
@@ -128,13 +130,13 @@ impl Machine {
     }
 
     /// What its Node shows: a kubelet that falls silent in turn is silent, or nothing is wrong with it.
-    pub(super) fn shown(&self) -> BTreeMap<String, Symptom> {
-        let shown = |(fault, symptom): (&String, &Symptom)| match symptom {
-            Symptom::Flapping(_) if !self.silenced.contains(fault) => None,
-            Symptom::Flapping(_) => Some((fault.clone(), Symptom::NotReady)),
+    pub(super) fn shown(&self) -> BTreeMap<String, VisibleEffect> {
+        let shown = |(fault, visible_effect): (&String, &VisibleEffect)| match visible_effect {
+            VisibleEffect::Flapping(_) if !self.silenced.contains(fault) => None,
+            VisibleEffect::Flapping(_) => Some((fault.clone(), VisibleEffect::NotReady)),
             other => Some((fault.clone(), other.clone())),
         };
-        self.symptoms().iter().filter_map(shown).collect()
+        self.visible_effects().iter().filter_map(shown).collect()
     }
 
     /// Installs the software of an update that is over, unless it failed. Returns whether the machine has other software now.

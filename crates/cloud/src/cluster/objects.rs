@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, StoreError};
-use nephele_model::{Stage, Symptom};
+use nephele_model::{Stage, VisibleEffect};
 use serde_json::Value;
 
 use super::joining::first_control_plane;
@@ -19,15 +19,15 @@ impl Cluster {
     pub(super) fn node(&self, machine: &Machine, name: &str, at: Timestamp) -> Vec<Projected> {
         let mut objects = projection::node(&self.scope(at), &machine.spec, name);
         let node = objects.iter_mut().find(|object| object.key.resource.resource == "nodes");
-        if let Some(node) = node.filter(|_| machine.has(&Symptom::WrongProviderId)) {
+        if let Some(node) = node.filter(|_| machine.has(&VisibleEffect::WrongProviderId)) {
             projection::set_wrong_provider_id(&mut node.value, &machine.spec);
         }
         objects
     }
 
     /// Whether the Node in the cluster belongs to a former machine of the same name.
-    pub(super) fn is_former(&self, spec: &MachineSpec) -> bool {
-        let Some(node) = self.served.store.get(&node_key(&spec.node_name())) else {
+    pub(super) fn is_previous(&self, spec: &MachineSpec) -> bool {
+        let Some(node) = self.cluster_server.store.get(&node_key(&spec.node_name())) else {
             return true;
         };
         let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
@@ -39,22 +39,22 @@ impl Cluster {
 
     /// Removes the kept objects of machines that no longer exist. A second Node of a machine counts as one of these: it
     /// returns with the machine, if the machine still has it.
-    pub(crate) fn remove_former_machines(&self) {
-        if !self.came_back {
+    pub(crate) fn remove_previous_machines(&self) {
+        if !self.was_restored {
             return;
         }
         let state = self.state.lock();
         let mut names = BTreeSet::new();
         for (group, resource) in [("", "nodes"), ("coordination.k8s.io", "leases")] {
             let resource = GroupResource::new(group, resource);
-            let objects = self.served.store.list(&resource, None).objects;
+            let objects = self.cluster_server.store.list(&resource, None).objects;
             let made = |object: &Arc<Object>| projection::made(&self.spec.id, &object.key(&resource), object);
             names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
         }
-        let keeper = &self.served.shared.keeper;
+        let persister = &self.cluster_server.shared.persister;
         let there: BTreeSet<_> = state.machines.values().map(|machine| machine.spec.node_name()).collect();
         names.retain(|node| {
-            !there.contains(node.as_str()) && !keeper.may_have_node(&self.spec.id.namespace, node)
+            !there.contains(node.as_str()) && !persister.may_have_node(&self.spec.id.namespace, node)
         });
         for name in names {
             tracing::info!(cluster = %self.spec.id, machine = name, "Removed the objects of a machine that is gone");
@@ -63,8 +63,8 @@ impl Cluster {
     }
 
     /// Removes the kept objects of a machine that is being deleted and never returned.
-    pub(crate) fn remove_former_machine(&self, name: &str) {
-        if self.came_back && !self.state.lock().machines.contains_key(name) {
+    pub(crate) fn remove_previous_machine(&self, name: &str) {
+        if self.was_restored && !self.state.lock().machines.contains_key(name) {
             // Its role is not known any more.
             for node in [name, &*control_plane_node(name)] {
                 self.remove_objects(node);
@@ -74,11 +74,11 @@ impl Cluster {
 
     /// Removes the objects of a machine: its Node, its Lease and all pods on it.
     pub(super) fn remove_objects(&self, name: &str) {
-        let mut keys = self.served.store.pods_on(name);
+        let mut keys = self.cluster_server.store.pods_on(name);
         keys.push(lease_key(name));
         keys.push(Key::new("", "nodes", "", name));
         for key in keys {
-            match self.served.store.delete(self.now(), &key, &DeleteOptions::default()) {
+            match self.cluster_server.store.delete(self.now(), &key, &DeleteOptions::default()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object");
@@ -91,18 +91,18 @@ impl Cluster {
     /// Reports the addons as rolled out whenever they are changed, as their controllers would. Runs until the cluster
     /// is deleted.
     pub(crate) async fn keep_addons(&self) {
-        let mut newest = self.served.store.subscribe();
+        let mut newest = self.cluster_server.store.subscribe();
         let mut seen = [0; 2];
         loop {
             for (key, seen) in projection::addon_keys().iter().zip(&mut seen) {
-                let version = self.served.store.get(key).map_or(0, |object| object.resource_version);
+                let version = self.cluster_server.store.get(key).map_or(0, |object| object.resource_version);
                 if version != *seen {
                     *seen = version;
                     self.edit(key, projection::roll_out);
                 }
             }
             tokio::select! {
-                () = self.served.over.cancelled() => return,
+                () = self.cluster_server.over.cancelled() => return,
                 changed = newest.changed() => if changed.is_err() { return },
             }
         }
@@ -110,8 +110,8 @@ impl Cluster {
 
     /// Lets the Nodes and the static pods of a machine show the software that it runs.
     pub(super) fn show_software(&self, machine: &Machine) {
-        let Machine { spec, other_node, .. } = machine;
-        for name in [Some(&*spec.node_name()), other_node.as_deref()].into_iter().flatten() {
+        let Machine { spec, replaced_node, .. } = machine;
+        for name in [Some(&*spec.node_name()), replaced_node.as_deref()].into_iter().flatten() {
             if machine.reached(Stage::Node).is_some() {
                 self.edit(&node_key(name), |node| projection::change_node(node, spec));
             }
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     pub(super) fn count_nodes(&self) {
-        let nodes = self.served.store.count(&GroupResource::new("", "nodes"));
+        let nodes = self.cluster_server.store.count(&GroupResource::new("", "nodes"));
         self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
     }
 
@@ -150,7 +150,7 @@ impl Cluster {
     /// Creates objects that do not exist.
     pub(super) fn create(&self, objects: Vec<Projected>) {
         for Projected { key, value } in objects {
-            match self.served.store.create(self.now(), &key, value) {
+            match self.cluster_server.store.create(self.now(), &key, value) {
                 Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
                 Err(error) => {
                     tracing::error!(cluster = %self.spec.id, ?key, %error, "Failed to project an object");
@@ -161,7 +161,7 @@ impl Cluster {
 
     /// Changes an object, if it exists.
     pub(super) fn edit(&self, key: &Key, edit: impl FnOnce(&mut Value)) {
-        match self.served.store.modify(self.now(), key, edit) {
+        match self.cluster_server.store.modify(self.now(), key, edit) {
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
             Err(error) => {
                 tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to change an object");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
-use nephele_model::{Stage, Symptom};
+use nephele_model::{Stage, VisibleEffect};
 
 use super::objects::{lease_key, node_key};
 use super::{Cluster, Machine, of_kubelet};
@@ -29,14 +29,14 @@ impl Machine {
     /// Whether its kubelet looks after its objects.
     fn has_kubelet(&self) -> bool {
         let is_silent = self.is_silent() || !self.silenced.is_empty();
-        !is_silent && !self.has(&Symptom::NotReady) && self.reached(Stage::Node).is_some()
+        !is_silent && !self.has(&VisibleEffect::NotReady) && self.reached(Stage::Node).is_some()
     }
 }
 
 impl Cluster {
     /// Restores what clients deleted or emptied. Runs until the cluster is deleted.
     pub(crate) async fn keep_restored(&self) {
-        let mut newest = self.served.store.subscribe();
+        let mut newest = self.cluster_server.store.subscribe();
         let (mut seen, mut left) = (0, BTreeSet::new());
         loop {
             let version = *newest.borrow_and_update();
@@ -52,7 +52,7 @@ impl Cluster {
                 changed
             };
             tokio::select! {
-                () = self.served.over.cancelled() => return,
+                () = self.cluster_server.over.cancelled() => return,
                 changed = changed => if changed.is_err() { return },
             }
         }
@@ -61,7 +61,7 @@ impl Cluster {
     /// What is missed since a version of the store. Everything, if the store does not know any more.
     fn missed(&self, since: u64) -> Missed {
         let changes = |group: &str, resource: &str| {
-            self.served.store.changes_since(since, &GroupResource::new(group, resource), usize::MAX)
+            self.cluster_server.store.changes_since(since, &GroupResource::new(group, resource), usize::MAX)
         };
         let look = || {
             let mut missed = Missed::default();
@@ -117,7 +117,7 @@ impl Cluster {
     /// Restores what the kubelet of a Node looks after. It does nothing for a Node that is gone or is deleted, and looks
     /// at the status of one that has changed only.
     fn restore_node(&self, machine: &Machine, name: &str, since: u64) {
-        let store = &self.served.store;
+        let store = &self.cluster_server.store;
         let Some(node) = store.get(&node_key(name)).filter(|node| !node.is_deleting()) else { return };
         let has_started = |component: &Component| {
             let stage = if *component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
@@ -152,12 +152,12 @@ impl Cluster {
             let shown = if name == machine.spec.node_name() {
                 machine.shown()
             } else {
-                machine.shown_by_other_node()
+                machine.shown_by_replaced_node()
             };
             for reported in nodes.iter().filter(|_| !has_status) {
                 self.edit(&node_key(name), |node| {
                     projection::fill_status(node, &reported.value["status"]);
-                    projection::show_symptoms(node, &shown, now);
+                    projection::show_visible_effects(node, &shown, now);
                 });
             }
         }
@@ -203,21 +203,25 @@ mod tests {
     }
 
     fn delete(cluster: &Cluster, key: &Key) {
-        cluster.served.store.delete(cluster.now(), key, &DeleteOptions::default()).expect("it is there");
+        cluster
+            .cluster_server
+            .store
+            .delete(cluster.now(), key, &DeleteOptions::default())
+            .expect("it is there");
     }
 
     fn there(cluster: &Cluster) -> Vec<bool> {
-        keys().iter().map(|key| cluster.served.store.get(key).is_some()).collect()
+        keys().iter().map(|key| cluster.cluster_server.store.get(key).is_some()).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_real_cluster_restores_returns_as_another_object() {
         let cluster = running();
-        let keeper = cluster.clone();
-        let kept = tokio::spawn(async move { keeper.keep_restored().await });
+        let persister = cluster.clone();
+        let kept = tokio::spawn(async move { persister.keep_restored().await });
         tokio::time::sleep(3 * PAUSE).await;
         let uids = |cluster: &Cluster| {
-            keys().map(|key| cluster.served.store.get(&key).expect("it is there").uid.to_string())
+            keys().map(|key| cluster.cluster_server.store.get(&key).expect("it is there").uid.to_string())
         };
         let before = uids(&cluster);
         keys().iter().for_each(|key| delete(&cluster, key));
@@ -226,59 +230,59 @@ mod tests {
         tokio::time::sleep(PAUSE).await;
         let after = uids(&cluster);
         assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{before:?} {after:?}");
-        let node = cluster.served.store.get(&node_key("cp")).expect("it is there");
-        let pod = cluster.served.store.get(&keys()[2]).expect("it is there").value();
+        let node = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there");
+        let pod = cluster.cluster_server.store.get(&keys()[2]).expect("it is there").value();
         assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], *node.uid);
         // Nothing is written when nothing is missing.
-        let version = cluster.served.store.resource_version();
+        let version = cluster.cluster_server.store.resource_version();
         tokio::time::sleep(10 * PAUSE).await;
-        assert_eq!(cluster.served.store.resource_version(), version);
-        cluster.served.over.cancel();
+        assert_eq!(cluster.cluster_server.store.resource_version(), version);
+        cluster.cluster_server.over.cancel();
         kept.await.expect("it ends with the cluster");
     }
 
     #[tokio::test(start_paused = true)]
     async fn kubelet_that_runs_again_restores_what_went_meanwhile() {
         let cluster = running();
-        let keeper = cluster.clone();
-        let kept = tokio::spawn(async move { keeper.keep_restored().await });
-        cluster.afflict("cp", "fault", Symptom::Frozen);
+        let persister = cluster.clone();
+        let kept = tokio::spawn(async move { persister.keep_restored().await });
+        cluster.affect("cp", "fault", VisibleEffect::Frozen);
         tokio::time::sleep(3 * PAUSE).await;
         keys()[2..].iter().for_each(|key| delete(&cluster, key));
         tokio::time::sleep(3 * PAUSE).await;
         assert_eq!(there(&cluster), [true, true, false, false, false]);
-        cluster.heal("cp", "fault");
+        cluster.clear("cp", "fault");
         tokio::time::sleep(3 * PAUSE).await;
         assert_eq!(there(&cluster), [true; 5]);
-        cluster.served.over.cancel();
+        cluster.cluster_server.over.cancel();
         kept.await.expect("it ends with the cluster");
     }
 
     #[test]
     fn what_nothing_restores_stays_away() {
         let cluster = running();
-        let since = cluster.served.store.resource_version();
+        let since = cluster.cluster_server.store.resource_version();
         delete(&cluster, &node_key("cp"));
         keys()[2..].iter().for_each(|key| {
-            let _ = cluster.served.store.delete(cluster.now(), key, &DeleteOptions::default());
+            let _ = cluster.cluster_server.store.delete(cluster.now(), key, &DeleteOptions::default());
         });
         cluster.restore(&cluster.missed(since), since);
         assert_eq!(there(&cluster), [true, true, false, false, false], "there is no Node");
-        assert_eq!(cluster.served.store.get(&node_key("cp")).map(|node| node.name.clone()), None);
+        assert_eq!(cluster.cluster_server.store.get(&node_key("cp")).map(|node| node.name.clone()), None);
     }
 
     #[test]
     fn kubelet_that_does_not_run_restores_nothing() {
-        for symptom in [Symptom::Frozen, Symptom::NotReady] {
+        for visible_effect in [VisibleEffect::Frozen, VisibleEffect::NotReady] {
             let cluster = running();
-            let since = cluster.served.store.resource_version();
-            cluster.afflict("cp", "fault", symptom);
+            let since = cluster.cluster_server.store.resource_version();
+            cluster.affect("cp", "fault", visible_effect);
             keys()[2..].iter().for_each(|key| delete(&cluster, key));
             cluster.restore(&cluster.missed(since), since);
             assert_eq!(there(&cluster), [true, true, false, false, false]);
         }
         let cluster = running();
-        let since = cluster.served.store.resource_version();
+        let since = cluster.cluster_server.store.resource_version();
         keys()[2..].iter().for_each(|key| delete(&cluster, key));
         cluster.begin_deletion("cp");
         cluster.restore(&cluster.missed(since), since);
@@ -288,12 +292,12 @@ mod tests {
     #[test]
     fn status_of_a_node_is_filled_again() {
         let cluster = running();
-        let before = cluster.served.store.get(&node_key("cp")).expect("it is there").value();
+        let before = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there").value();
         for emptied in [json!({}), Value::Null, json!({"conditions": [{"type": "Own", "status": "True"}]})] {
-            let since = cluster.served.store.resource_version();
+            let since = cluster.cluster_server.store.resource_version();
             cluster.edit(&node_key("cp"), |node| node["status"] = emptied.clone());
             cluster.restore(&cluster.missed(since), since);
-            let mut after = cluster.served.store.get(&node_key("cp")).expect("it is there").value();
+            let mut after = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there").value();
             let conditions = after["status"]["conditions"].as_array_mut().expect("a list");
             let own = conditions.iter().filter(|condition| condition["type"] == "Own").count();
             assert_eq!(own, emptied["conditions"].as_array().map_or(0, Vec::len), "those of clients stay");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use nephele_engine::Leaked;
 use nephele_etcd::Member;
-use nephele_model::{Endpoint, SimTime, Stage, Symptom};
+use nephele_model::{Endpoint, SimTime, Stage, VisibleEffect};
 use nephele_pki::IssueError;
 
 use super::{Cluster, Instance, Machine, State};
@@ -19,7 +19,7 @@ pub(crate) struct Balancer {
     /// The names of the machines that are in service.
     pub(crate) in_service: BTreeSet<String>,
     /// What is wrong with the cluster itself, by the name of the fault.
-    pub(crate) symptoms: BTreeMap<String, Symptom>,
+    pub(crate) visible_effects: BTreeMap<String, VisibleEffect>,
 }
 
 /// What the engine has of a cluster at one instant, as far as it may have changed.
@@ -71,27 +71,27 @@ impl Cluster {
             .iter()
             .filter_map(|(stage, at)| machine.reached(*stage).is_none().then_some((*stage, *at)))
             .collect();
-        let are_symptoms_new = *machine.symptoms() != instance.symptoms;
+        let are_symptoms_new = *machine.visible_effects() != instance.visible_effects;
         let before = machine.instance.as_ref().and_then(|before| before.updated.clone());
         let updated = instance.updated.clone().filter(|name| before.as_ref() != Some(name));
         machine.spec.hardware = Some(instance.hardware.clone());
         machine.instance = Some(instance);
         let is_updated = updated.is_some_and(|name| machine.finish_update(&name));
-        let has_symptoms = !machine.symptoms().is_empty();
+        let has_symptoms = !machine.visible_effects().is_empty();
         for (stage, at) in &new {
             self.show_stage(&state, name, *stage, *at);
         }
         let Some(machine) = state.machines.get_mut(name) else { return };
         // Kept objects may show software that the machine ran before, and what was wrong with it.
-        let are_kept = self.came_back && !new.is_empty();
+        let are_kept = self.was_restored && !new.is_empty();
         if is_updated || are_kept {
             self.show_software(machine);
         }
-        if let Some((_, at)) = new.iter().find(|(stage, _)| *stage == Stage::Node && self.came_back) {
+        if let Some((_, at)) = new.iter().find(|(stage, _)| *stage == Stage::Node && self.was_restored) {
             self.renew_skewed(&machine.spec.node_name(), *at);
         }
         if are_symptoms_new || are_kept || (has_symptoms && !new.is_empty()) {
-            self.show_symptoms(machine);
+            self.show_visible_effects(machine);
         }
         if is_deleting {
             self.stop(machine);
@@ -120,7 +120,7 @@ impl Cluster {
                     return;
                 }
                 if !spec.etcd_member_removed {
-                    self.served.etcd.lock().add_member(Member {
+                    self.cluster_server.etcd.lock().add_member(Member {
                         id: self.member(name),
                         name: spec.node_name().into_owned(),
                         peer_urls: url(2380),
@@ -142,8 +142,9 @@ impl Cluster {
     /// that it reports for now. A second Node that is not shown yet comes with its pods.
     fn show_pods(&self, machine: &Machine, components: &[Component], at: Timestamp) {
         let first = machine.spec.node_name();
-        let first = Some(&*first).filter(|_| !machine.is_renamed(at, &self.served.shared.cloud_clock));
-        for node in [first, machine.other_node.as_deref()].into_iter().flatten() {
+        let first =
+            Some(&*first).filter(|_| !machine.is_renamed(at, &self.cluster_server.shared.cloud_clock));
+        for node in [first, machine.replaced_node.as_deref()].into_iter().flatten() {
             let pod = |component| projection::static_pod(&self.scope(at), &machine.spec, node, component);
             self.project(components.iter().map(|component| pod(*component)).collect());
         }
@@ -157,7 +158,7 @@ impl Cluster {
         if machine.reached(Stage::Etcd).is_some() {
             // The etcd member is down. It stays a member while its machine exists, because etcd was not asked to
             // remove it.
-            self.served.etcd.lock().set_running(self.member(&machine.spec.id.name), false);
+            self.cluster_server.etcd.lock().set_running(self.member(&machine.spec.id.name), false);
         }
     }
 
@@ -171,11 +172,11 @@ impl Cluster {
         }
         machine.silenced.clear();
         if !replaced.reached.is_empty() {
-            self.served.etcd.lock().forget_member(self.member(name));
-            if !self.served.over.is_cancelled() {
+            self.cluster_server.etcd.lock().forget_member(self.member(name));
+            if !self.cluster_server.over.is_cancelled() {
                 self.remove_nodes(machine);
             }
-            machine.other_node = None;
+            machine.replaced_node = None;
         }
     }
 
@@ -190,24 +191,24 @@ impl Cluster {
         }
         state.allocations.release(name);
         let Some(machine) = state.machines.remove(name) else { return };
-        self.served.etcd.lock().forget_member(self.member(name));
+        self.cluster_server.etcd.lock().forget_member(self.member(name));
         let has_objects = machine
             .instance
             .as_ref()
             .is_some_and(|instance| instance.is_deleting || !instance.reached.is_empty());
         // The objects of a deleted cluster are forgotten as a whole.
-        if has_objects && !self.served.over.is_cancelled() {
+        if has_objects && !self.cluster_server.over.is_cancelled() {
             self.remove_nodes(&machine);
         }
     }
 
     /// Lets the front lead to the backends in service, and the parts of the cluster behave as its faults say.
     pub(crate) fn show_balancer(&self, balancer: Balancer) {
-        let Balancer { in_service, symptoms } = balancer;
+        let Balancer { in_service, visible_effects } = balancer;
         let mut state = self.state.lock();
-        if state.symptoms != symptoms {
-            state.symptoms = symptoms;
-            self.show_troubles(&mut state);
+        if state.visible_effects != visible_effects {
+            state.visible_effects = visible_effects;
+            self.show_request_effects(&mut state);
         }
         if state.backends != in_service {
             state.backends = in_service;
@@ -232,7 +233,7 @@ impl Cluster {
     /// one.
     pub(super) fn set_backends(&self, state: &mut State) {
         let State { machines, backends, credentials, .. } = state;
-        let clock = &self.served.shared.cloud_clock;
+        let clock = &self.cluster_server.shared.cloud_clock;
         let certificates = backends.iter().map(|name| {
             let machine = machines.get(name)?;
             let started = machine.reached(Stage::ApiServer)?;
@@ -251,6 +252,6 @@ impl Cluster {
             .filter_map(|name| machines.get(name))
             .max_by_key(|machine| (machine.reached(Stage::ApiServer), &machine.spec.id.name))
             .map_or("", |machine| machine.spec.version.as_str());
-        self.served.front.set_backends(certificates, newest);
+        self.cluster_server.frontend.set_backends(certificates, newest);
     }
 }

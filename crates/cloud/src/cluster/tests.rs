@@ -10,10 +10,10 @@ use super::objects::node_key;
 use super::*;
 use crate::clock::{CloudClock, WallClock};
 use crate::driver::Driver;
-use crate::front::parse_version;
+use crate::frontend::parse_version;
 use crate::identity::MachineAddress;
-use crate::kept::Keeper;
 use crate::metrics::Metrics;
+use crate::persisted::Persister;
 use crate::projection::Component;
 
 mod levels;
@@ -37,12 +37,12 @@ impl Cluster {
         self.change(name, |instance| instance.reached.extend(reached));
     }
 
-    pub(crate) fn afflict(&self, name: &str, fault: &str, symptom: Symptom) {
-        self.change(name, |instance| drop(instance.symptoms.insert(fault.to_owned(), symptom)));
+    pub(crate) fn affect(&self, name: &str, fault: &str, visible_effect: VisibleEffect) {
+        self.change(name, |instance| drop(instance.visible_effects.insert(fault.to_owned(), visible_effect)));
     }
 
-    pub(crate) fn heal(&self, name: &str, fault: &str) {
-        self.change(name, |instance| drop(instance.symptoms.remove(fault)));
+    pub(crate) fn clear(&self, name: &str, fault: &str) {
+        self.change(name, |instance| drop(instance.visible_effects.remove(fault)));
     }
 
     pub(crate) fn begin_deletion(&self, name: &str) {
@@ -56,7 +56,7 @@ pub(crate) fn new_instance() -> Instance {
         hardware: Hardware::default(),
         reached: BTreeMap::new(),
         is_deleting: false,
-        symptoms: BTreeMap::new(),
+        visible_effects: BTreeMap::new(),
         updated: None,
     }
 }
@@ -78,7 +78,7 @@ fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
     let shared = Shared {
         tasks: TaskTracker::new(),
         metrics: Metrics::register(&Registry::new()).expect("a new registry"),
-        keeper: Keeper::default(),
+        persister: Persister::default(),
         hold: Duration::ZERO,
         clock: clock.clone(),
         cloud_clock: CloudClock::new(clock.clone()),
@@ -88,7 +88,7 @@ fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
         id: ClusterId { namespace: "default".into(), name: "demo".into() },
         labels: BTreeMap::new(),
         region: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         endpoint: None,
         created_at: Timestamp::UNIX_EPOCH,
         is_read_refused: false,
@@ -101,7 +101,7 @@ fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
     let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
     let follower = Follower::begin(&spec.id, driver);
     let over = CancellationToken::new();
-    let kept = shared.keeper.store(&spec, Timestamp::UNIX_EPOCH).expect("in memory");
+    let kept = shared.persister.store(&spec, Timestamp::UNIX_EPOCH).expect("in memory");
     Cluster::new(spec, endpoint, settings, kept, Arc::new(shared), follower, over)
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
         version: "v1.36.3".into(),
         zone: None,
         region: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         instance_type: None,
         market: nephele_model::Market::OnDemand,
         hardware: None,
@@ -134,7 +134,7 @@ pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
 
 /// The names of the members, of the running members, and of the leader.
 fn etcd(cluster: &Cluster) -> (Vec<String>, Vec<String>, Option<String>) {
-    let etcd = cluster.served.etcd.lock();
+    let etcd = cluster.cluster_server.etcd.lock();
     let mut members: Vec<_> = etcd.members().map(|member| (member.name.clone(), member.id)).collect();
     members.sort();
     let running = members.iter().filter(|(_, id)| etcd.is_running(*id)).map(|(name, _)| name.clone());
@@ -170,12 +170,12 @@ fn machine_goes_without_a_look_at_the_pods_of_others() {
             let node = if number < 3 { "a".to_owned() } else { format!("n{number}") };
             let pod =
                 serde_json::json!({"spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
-            cluster.served.store.create(Timestamp::UNIX_EPOCH, &key, pod).expect("a pod");
+            cluster.cluster_server.store.create(Timestamp::UNIX_EPOCH, &key, pod).expect("a pod");
         }
         let before = nephele_apiserver::objects_parsed();
         cluster.begin_deletion("a");
         cluster.show_machine("a", None);
-        let pods_left = cluster.served.store.count(&GroupResource::new("", "pods"));
+        let pods_left = cluster.cluster_server.store.count(&GroupResource::new("", "pods"));
         assert_eq!(pods_left, pods - 3);
         nephele_apiserver::objects_parsed() - before
     };
@@ -186,7 +186,7 @@ fn machine_goes_without_a_look_at_the_pods_of_others() {
 fn machine_that_was_refused_keeps_its_number_until_it_is_released() {
     let cluster = cluster();
     let ordinal = |name: &str| {
-        let allocation = Allocation { set: "workers".into(), ..Allocation::default() };
+        let allocation = Allocation { owner_set: "workers".into(), ..Allocation::default() };
         match cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) }) {
             Admission::New(spec) => spec.allocation.ordinal,
             Admission::Known | Admission::Conflict => panic!("{name} is there already"),
@@ -213,12 +213,12 @@ fn member_on_a_dual_stack_machine_is_reached_at_its_first_address() {
             cluster.reach(name, &[stage]);
         }
     }
-    let etcd = cluster.served.etcd.lock();
+    let etcd = cluster.cluster_server.etcd.lock();
     let mut urls: Vec<_> = etcd.members().flat_map(|member| member.client_urls.clone()).collect();
     urls.sort();
     assert_eq!(urls, ["https://10.0.0.8:2379", "https://[fd00::7]:2379"]);
     let pod = Key::new("", "pods", "kube-system", "etcd-a");
-    let pod = cluster.served.store.get(&pod).expect("it is there").value();
+    let pod = cluster.cluster_server.store.get(&pod).expect("it is there").value();
     assert_eq!(pod["status"]["podIPs"], serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]));
 }
 
@@ -236,13 +236,13 @@ fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
         }
         let node = control_plane(&cluster, &name).node_name().into_owned();
         ServerName::try_from(Component::Etcd.pod_name(&node)).expect("TLS can name it");
-        let shown = cluster.served.store.get(&node_key(&node)).expect("it is there").value();
+        let shown = cluster.cluster_server.store.get(&node_key(&node)).expect("it is there").value();
         assert_eq!(shown["spec"]["providerID"], format!("in-memory://{name}"));
         for component in Component::ALL {
             let pod = component.pod_name(&node);
             let key = Key::new("", "pods", "kube-system", &pod);
             assert_eq!(
-                cluster.served.store.get(&key).expect("it is there").value()["spec"]["nodeName"],
+                cluster.cluster_server.store.get(&key).expect("it is there").value()["spec"]["nodeName"],
                 node
             );
         }
@@ -252,7 +252,7 @@ fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
     assert_eq!(nodes.len(), 3);
     cluster.begin_deletion(&long('a'));
     cluster.show_machine(&long('a'), None);
-    assert_eq!(cluster.served.store.count(&GroupResource::new("", "nodes")), 2);
+    assert_eq!(cluster.cluster_server.store.count(&GroupResource::new("", "nodes")), 2);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn member_that_was_removed_before_a_restart_stays_removed() {
 
 /// The status of the condition Ready of a machine's Node.
 fn ready(cluster: &Cluster, name: &str) -> String {
-    let node = cluster.served.store.get(&node_key(name)).expect("it is there").value();
+    let node = cluster.cluster_server.store.get(&node_key(name)).expect("it is there").value();
     let conditions = node["status"]["conditions"].as_array().expect("a list").iter();
     let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
     ready.next().and_then(|ready| ready["status"].as_str()).unwrap_or_default().to_owned()
@@ -284,12 +284,13 @@ async fn kubelet_is_silent_and_reports_in_turn_until_it_is_healed() {
         cluster.admit(control_plane(&cluster, name));
         cluster.reach(name, &[Stage::Node]);
     }
-    let keeper = cluster.clone();
-    let kept = tokio::spawn(async move { keeper.keep_flapping().await });
+    let persister = cluster.clone();
+    let kept = tokio::spawn(async move { persister.keep_flapping().await });
     let second = Duration::from_secs(1);
     tokio::time::sleep(5 * second).await;
-    let flap = Symptom::Flapping(Flap::new(10 * second, 30 * second)).begun(SimTime::from_millis(5_000));
-    cluster.afflict("a", "f", flap);
+    let flap =
+        VisibleEffect::Flapping(Flap::new(10 * second, 30 * second)).begun(SimTime::from_millis(5_000));
+    cluster.affect("a", "f", flap);
     // The half seconds keep out of the way of the turns.
     tokio::time::sleep(second / 2).await;
     let mut seen = Vec::new();
@@ -301,15 +302,15 @@ async fn kubelet_is_silent_and_reports_in_turn_until_it_is_healed() {
     assert_eq!(seen, [&turn[..], &turn[..], &turn[..2]].concat());
     assert_eq!(ready(&cluster, "b"), "True");
     // 105.5 s, long before the next turn at 125 s.
-    let version = cluster.served.store.resource_version();
+    let version = cluster.cluster_server.store.resource_version();
     tokio::time::sleep(10 * second).await;
-    assert_eq!(cluster.served.store.resource_version(), version, "nothing is written between turns");
+    assert_eq!(cluster.cluster_server.store.resource_version(), version, "nothing is written between turns");
     tokio::time::sleep(10 * second).await;
     assert_eq!(ready(&cluster, "a"), "Unknown");
-    cluster.heal("a", "f");
+    cluster.clear("a", "f");
     assert_eq!(ready(&cluster, "a"), "True");
     tokio::time::sleep(100 * second).await;
     assert_eq!(ready(&cluster, "a"), "True");
-    cluster.served.over.cancel();
+    cluster.cluster_server.over.cancel();
     kept.await.expect("it ends with the cluster");
 }

@@ -67,11 +67,11 @@ impl JournalLine {
                 line.event(event);
                 event.at
             }
-            Record::RoomFreed { at, room, .. } => {
-                line.say("RoomFreed", format!("There is room in {room}"));
+            Record::CapacityFreed { at, capacity, .. } => {
+                line.say("RoomFreed", format!("There is room in {capacity}"));
                 *at
             }
-            Record::TurnEnded { at, .. } => {
+            Record::GrantEnded { at, .. } => {
                 line.say("TurnEnded", "It did not ask for the room in time, and lost its place".to_owned());
                 *at
             }
@@ -103,13 +103,13 @@ impl JournalLine {
         let kind = match id.kind {
             ResourceKind::Instance => "Machine",
             ResourceKind::LoadBalancer => "LoadBalancer",
-            ResourceKind::Catalog => "SimulatedCloud",
+            ResourceKind::Cloud => "SimulatedCloud",
             ResourceKind::Fault => "Fault",
         };
         Self {
             sequence,
-            namespace: id.account.clone(),
-            cluster: id.group.clone(),
+            namespace: id.namespace.clone(),
+            cluster: id.cluster.clone(),
             kind: kind.to_owned(),
             // A cluster has one load balancer.
             name: if id.kind == ResourceKind::LoadBalancer { String::new() } else { id.name.clone() },
@@ -156,11 +156,11 @@ impl JournalLine {
             }
             EventKind::StageReached(stage) => ("StageReached", stage.to_string()),
             EventKind::StageFailed { stage, cause } => ("StageFailed", format!("{stage}: {cause}")),
-            EventKind::Afflicted { fault, affliction: Some(affliction) } => {
+            EventKind::BecameAffected { fault, active_effect: Some(active_effect) } => {
                 self.faults = vec![fault.clone()];
-                ("Afflicted", format!("{} (Fault {fault})", affliction.symptom))
+                ("Afflicted", format!("{} (Fault {fault})", active_effect.visible_effect))
             }
-            EventKind::Afflicted { fault, affliction: None } => {
+            EventKind::BecameAffected { fault, active_effect: None } => {
                 self.faults = vec![fault.clone()];
                 ("Healed", format!("Healed (Fault {fault})"))
             }

@@ -16,19 +16,19 @@ impl Files {
         Self(std::env::temp_dir().join(format!("nephele-cloud-journal-{}-{name}", std::process::id())))
     }
 
-    fn former(&self) -> PathBuf {
+    fn previous(&self) -> PathBuf {
         self.0.with_extension("1")
     }
 
     fn bytes(&self) -> u64 {
         let bytes = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-        bytes(&self.0) + bytes(&self.former())
+        bytes(&self.0) + bytes(&self.previous())
     }
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
-        let _ = (std::fs::remove_file(&self.0), std::fs::remove_file(self.former()));
+        let _ = (std::fs::remove_file(&self.0), std::fs::remove_file(self.previous()));
     }
 }
 
@@ -40,8 +40,8 @@ fn driver() -> Arc<Driver> {
 /// Creates a load balancer in the cloud.
 fn create(driver: &Driver, number: u64) {
     let id = ResourceId {
-        account: "default".into(),
-        group: "demo".into(),
+        namespace: "default".into(),
+        cluster: "demo".into(),
         kind: ResourceKind::LoadBalancer,
         name: number.to_string(),
     };
@@ -69,7 +69,7 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
     let keeping = tokio::spawn(reader.keep_within(files.0.clone(), 100 * 1024));
     let mut made = 0;
     let filled = async {
-        while !files.former().exists() {
+        while !files.previous().exists() {
             // In step with the writer, which would fall behind otherwise.
             let before = files.bytes();
             if before > 0 {
@@ -85,11 +85,11 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
     over.cancel();
     keeping.await.expect("it ends");
 
-    let (former, now) = (lines(&files.former()), lines(&files.0));
+    let (previous, now) = (lines(&files.previous()), lines(&files.0));
     assert!(matches!(now[..], [Line::State(_), .., Line::Digest { .. }]), "{now:?}");
     let there = usize::try_from(made).expect("it is a small number");
     assert_eq!(played(&now).1, there);
-    assert_eq!(played(&[former, now].concat()), (made, there), "nothing is missing in between");
+    assert_eq!(played(&[previous, now].concat()), (made, there), "nothing is missing in between");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_file_of_an_earlier_process_is_kept_once() {
         keeping.await.expect("it ends");
     }
     let resources = |path: &Path| played(&lines(path)).1;
-    assert_eq!((resources(&files.former()), resources(&files.0)), (2, 3));
+    assert_eq!((resources(&files.previous()), resources(&files.0)), (2, 3));
 }
 
 #[test]

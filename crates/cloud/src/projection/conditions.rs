@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use nephele_model::{ClockSkew, NodeCondition, Symptom};
+use nephele_model::{ClockSkew, NodeCondition, VisibleEffect};
 use serde_json::{Value, json};
 
 use super::projected::time;
@@ -51,17 +51,21 @@ pub(super) fn are_reported(conditions: &Value) -> bool {
 /// controller would. A controller waits for 40 s before it calls a Node unreachable; here it happens at once. Conditions
 /// and taints of clients stay. `wrong` has the symptoms by the name of the fault. What the kubelet reports has the time
 /// of its own clock.
-pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>, now: Timestamp) {
+pub(crate) fn show_visible_effects(
+    node: &mut Value,
+    wrong: &BTreeMap<String, VisibleEffect>,
+    now: Timestamp,
+) {
     let (now, kubelet_now) = (time(now), time(clock_skew(wrong).map_or(now, |skew| skewed(now, skew))));
     let wanted = conditions(wrong);
     let Some(known) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
-    let mut healed = Vec::new();
+    let mut cleared = Vec::new();
     known.retain_mut(|condition| {
         let kind = condition["type"].as_str().unwrap_or_default().to_owned();
         if !is_ours(condition) || wanted.contains_key(&kind) {
             return true;
         }
-        healed.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
+        cleared.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
         let usual = reported(&kubelet_now).into_iter().find(|usual| usual["type"] == *kind);
         let is_reported = usual.is_some();
         if let Some(usual) = usual {
@@ -76,7 +80,7 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
         match known.iter_mut().find(|condition| condition["type"] == **kind) {
             Some(condition) => {
                 if condition["status"] != **status {
-                    healed.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
+                    cleared.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
                 }
                 set(condition, changed);
             }
@@ -84,7 +88,7 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
         }
     }
     let is_set = |kind: &str, status: &str| wanted.get(kind).is_some_and(|wanted| wanted.status == status);
-    let was_set = |kind: &str, status: &str| healed.iter().any(|(k, s)| k == kind && s == status);
+    let was_set = |kind: &str, status: &str| cleared.iter().any(|(k, s)| k == kind && s == status);
     let Some(spec) = node["spec"].as_object_mut() else { return };
     let taints = spec.entry("taints").or_insert_with(|| json!([]));
     let Some(taints) = taints.as_array_mut() else { return };
@@ -105,9 +109,9 @@ pub(crate) fn show_symptoms(node: &mut Value, wrong: &BTreeMap<String, Symptom>,
 }
 
 /// How far the clock of a machine is off. Of several skews, the first one by the name of the fault decides.
-pub(crate) fn clock_skew(wrong: &BTreeMap<String, Symptom>) -> Option<ClockSkew> {
-    wrong.values().find_map(|symptom| match symptom {
-        Symptom::ClockSkew(skew) => Some(*skew),
+pub(crate) fn clock_skew(wrong: &BTreeMap<String, VisibleEffect>) -> Option<ClockSkew> {
+    wrong.values().find_map(|visible_effect| match visible_effect {
+        VisibleEffect::ClockSkew(skew) => Some(*skew),
         _ => None,
     })
 }
@@ -153,12 +157,12 @@ fn is_ours(condition: &Value) -> bool {
 }
 
 /// The conditions that the symptoms set, by type. Of two faults that set the same type, the last one by name decides.
-fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeCondition> {
+fn conditions(wrong: &BTreeMap<String, VisibleEffect>) -> BTreeMap<String, NodeCondition> {
     let mut wanted = BTreeMap::new();
-    for (fault, symptom) in wrong {
-        match symptom {
+    for (fault, visible_effect) in wrong {
+        match visible_effect {
             // A kubelet that does not report reports no condition.
-            Symptom::NotReady | Symptom::Frozen | Symptom::Rebooting { .. } | Symptom::OtherName(_) => {
+            VisibleEffect::NotReady | VisibleEffect::Frozen | VisibleEffect::Rebooting { .. } | VisibleEffect::OtherName(_) => {
                 for (kind, ..) in REPORTED {
                     let condition = NodeCondition {
                         kind: kind.to_owned(),
@@ -169,11 +173,11 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
                     wanted.insert(kind.to_owned(), condition);
                 }
             }
-            Symptom::NodeCondition(condition) => {
+            VisibleEffect::NodeCondition(condition) => {
                 let message = format!("{}{}", condition.message, suffix(fault)).trim_start().to_owned();
                 wanted.insert(condition.kind.clone(), NodeCondition { message, ..condition.clone() });
             }
-            Symptom::SpotReclaim(_) => {
+            VisibleEffect::SpotReclaim(_) => {
                 let condition = NodeCondition {
                     kind: "Interruption".to_owned(),
                     status: "True".to_owned(),
@@ -182,21 +186,21 @@ fn conditions(wrong: &BTreeMap<String, Symptom>) -> BTreeMap<String, NodeConditi
                 };
                 wanted.insert(condition.kind.clone(), condition);
             }
-            Symptom::Vanished
-            | Symptom::Held(_)
-            | Symptom::ApiServer(_)
-            | Symptom::EtcdAlarm(_)
-            | Symptom::EtcdWithoutLeader
-            | Symptom::EtcdSlow { .. }
-            | Symptom::EtcdMemberHidden
-            | Symptom::Certificate(_)
-            | Symptom::LoadBalancer(_)
-            | Symptom::WrongProviderId
-            | Symptom::BootstrapFailed(_)
+            VisibleEffect::Vanished
+            | VisibleEffect::Held(_)
+            | VisibleEffect::ApiServer(_)
+            | VisibleEffect::EtcdAlarm(_)
+            | VisibleEffect::EtcdWithoutLeader
+            | VisibleEffect::EtcdSlow { .. }
+            | VisibleEffect::EtcdMemberHidden
+            | VisibleEffect::Certificate(_)
+            | VisibleEffect::LoadBalancer(_)
+            | VisibleEffect::WrongProviderId
+            | VisibleEffect::BootstrapFailed(_)
             // It changes times only.
-            | Symptom::ClockSkew(_)
+            | VisibleEffect::ClockSkew(_)
             // Whoever knows the time says whether the kubelet is silent.
-            | Symptom::Flapping(_) => {}
+            | VisibleEffect::Flapping(_) => {}
         }
     }
     wanted
@@ -217,14 +221,17 @@ mod tests {
         })
     }
 
-    fn wrong(symptoms: &[(&str, Symptom)]) -> BTreeMap<String, Symptom> {
-        symptoms.iter().map(|(fault, symptom)| ((*fault).to_owned(), symptom.clone())).collect()
+    fn wrong(visible_effects: &[(&str, VisibleEffect)]) -> BTreeMap<String, VisibleEffect> {
+        visible_effects
+            .iter()
+            .map(|(fault, visible_effect)| ((*fault).to_owned(), visible_effect.clone()))
+            .collect()
     }
 
-    fn full() -> Symptom {
+    fn full() -> VisibleEffect {
         let [kind, status, reason, message] =
             ["DiskPressure", "True", "Full", "no space left"].map(str::to_owned);
-        Symptom::NodeCondition(NodeCondition { kind, status, reason, message })
+        VisibleEffect::NodeCondition(NodeCondition { kind, status, reason, message })
     }
 
     /// Type, status and time of the last transition of each condition, and the keys of the taints.
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn a_node_whose_kubelet_is_silent_is_unreachable_until_it_reports_again() {
         let (before, mut node) = (node(), node());
-        show_symptoms(&mut node, &wrong(&[("f", Symptom::NotReady)]), at(5));
+        show_visible_effects(&mut node, &wrong(&[("f", VisibleEffect::NotReady)]), at(5));
         let unknown = REPORTED.map(|(kind, ..)| format!("{kind} Unknown 05")).to_vec();
         let unreachable = "node.kubernetes.io/unreachable";
         let taints = [
@@ -262,11 +269,11 @@ mod tests {
             node["status"]["conditions"][3]["message"],
             "Kubelet stopped posting node status. (Fault f)"
         );
-        show_symptoms(&mut node, &wrong(&[]), at(9));
-        let healed = REPORTED.map(|(kind, status, ..)| format!("{kind} {status} 09")).to_vec();
-        assert_eq!(shown(&node), (healed, shown(&before).1));
+        show_visible_effects(&mut node, &wrong(&[]), at(9));
+        let cleared = REPORTED.map(|(kind, status, ..)| format!("{kind} {status} 09")).to_vec();
+        assert_eq!(shown(&node), (cleared, shown(&before).1));
         let again = node.clone();
-        show_symptoms(&mut node, &wrong(&[]), at(12));
+        show_visible_effects(&mut node, &wrong(&[]), at(12));
         assert_eq!(node, again, "nothing is wrong, so nothing changes");
     }
 
@@ -281,8 +288,8 @@ mod tests {
             reason: "R".into(),
             message: String::new(),
         };
-        let both = wrong(&[("a", full()), ("b", Symptom::NodeCondition(dead))]);
-        show_symptoms(&mut node, &both, at(5));
+        let both = wrong(&[("a", full()), ("b", VisibleEffect::NodeCondition(dead))]);
+        show_visible_effects(&mut node, &both, at(5));
         let kinds = |node: &Value| {
             let list = node["status"]["conditions"].as_array().expect("a list");
             let pair =
@@ -292,7 +299,7 @@ mod tests {
         let usual = ["MemoryPressure=False", "DiskPressure=True", "PIDPressure=False", "Ready=True"];
         assert_eq!(kinds(&node), [&usual[..], &["KernelDeadlock=True", "Dead=True"]].concat());
         assert_eq!(shown(&node).1, ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]);
-        show_symptoms(&mut node, &wrong(&[]), at(6));
+        show_visible_effects(&mut node, &wrong(&[]), at(6));
         let usual = ["MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"];
         assert_eq!(kinds(&node), [&usual[..], &["KernelDeadlock=True"]].concat());
         assert_eq!(shown(&node).1, ["mine:NoSchedule"]);
@@ -300,15 +307,19 @@ mod tests {
 
     #[test]
     fn a_kubelet_whose_clock_is_wrong_reports_at_its_own_time_and_the_controller_does_not() {
-        let behind = Symptom::ClockSkew(ClockSkew::Behind(Duration::from_secs(20)));
+        let behind = VisibleEffect::ClockSkew(ClockSkew::Behind(Duration::from_secs(20)));
         let mut node = node();
-        show_symptoms(&mut node, &wrong(&[("a", behind.clone()), ("b", full())]), at(50));
+        show_visible_effects(&mut node, &wrong(&[("a", behind.clone()), ("b", full())]), at(50));
         assert_eq!(shown(&node).0[1], "DiskPressure True 30");
-        show_symptoms(&mut node, &wrong(&[("a", behind.clone()), ("b", Symptom::NotReady)]), at(52));
+        show_visible_effects(
+            &mut node,
+            &wrong(&[("a", behind.clone()), ("b", VisibleEffect::NotReady)]),
+            at(52),
+        );
         assert_eq!(shown(&node).0[3], "Ready Unknown 52");
         renew_heartbeats(&mut node, at(1));
         assert_eq!(node["status"]["conditions"][3]["lastHeartbeatTime"], time(at(52)), "no heartbeat came");
-        show_symptoms(&mut node, &wrong(&[("a", behind)]), at(54));
+        show_visible_effects(&mut node, &wrong(&[("a", behind)]), at(54));
         assert_eq!(shown(&node).0[3], "Ready True 34");
         renew_heartbeats(&mut node, at(55));
         let beats = node["status"]["conditions"].as_array().expect("a list").iter();
@@ -319,9 +330,9 @@ mod tests {
     #[test]
     fn a_fault_that_goes_leaves_what_another_one_says() {
         let mut node = node();
-        show_symptoms(&mut node, &wrong(&[("a", full()), ("b", Symptom::Frozen)]), at(5));
+        show_visible_effects(&mut node, &wrong(&[("a", full()), ("b", VisibleEffect::Frozen)]), at(5));
         assert!(shown(&node).0.iter().all(|condition| condition.contains("Unknown")));
-        show_symptoms(&mut node, &wrong(&[("a", full())]), at(6));
+        show_visible_effects(&mut node, &wrong(&[("a", full())]), at(6));
         assert_eq!(shown(&node).0[1], "DiskPressure True 06");
         assert_eq!(shown(&node).1, ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]);
     }

@@ -17,7 +17,7 @@ mod tests;
 pub use addons::DNS_IMAGE_TAG;
 pub(crate) use addons::{addon_keys, addons, count_nodes, roll_out};
 pub(crate) use base::base;
-pub(crate) use conditions::{clock_skew, renew_heartbeats, show_symptoms, skewed};
+pub(crate) use conditions::{clock_skew, renew_heartbeats, show_visible_effects, skewed};
 pub(crate) use kubeadm::kubeadm;
 pub(crate) use node::{
     change_node, fill_status, has_status, has_wrong_provider_id, is_node_of, node, renew_lease, renewed,

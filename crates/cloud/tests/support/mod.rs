@@ -17,7 +17,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
-    Allocation, Authorities, Authority, Catalog, Cloud, CloudConfig, ClusterSpec, MachineError, MachineSpec,
+    Allocation, Authorities, Authority, Cloud, CloudConfig, CloudSpec, ClusterSpec, MachineError, MachineSpec,
 };
 use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
@@ -154,7 +154,7 @@ pub(crate) fn config(ports: RangeInclusive<u16>) -> CloudConfig {
         connection_hold: PATIENCE,
         state_directory: None,
         machines_max: None,
-        catalog: Catalog::default(),
+        cloud_spec: CloudSpec::default(),
         clock: Arc::new(Timestamp::now),
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
         id: ClusterId { namespace: "default".into(), name: name.into() },
         labels: BTreeMap::new(),
         region: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         endpoint: None,
         created_at: created_at(),
         is_read_refused: false,
@@ -207,7 +207,7 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
         version: "v1.36.3".into(),
         zone: None,
         region: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         instance_type: None,
         market: Market::OnDemand,
         hardware: None,

@@ -13,7 +13,7 @@
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime};
 
 use super::{Engine, reschedule};
-use crate::adoption::Former;
+use crate::adoption::Previous;
 use crate::event::Event;
 use crate::outcome::Outcome;
 use crate::resource::{Resource, UpdateSpec};
@@ -26,29 +26,30 @@ impl Engine {
         now: SimTime,
         caller: &str,
         spec: &ResourceSpec,
-        former: &Former,
+        previous: &Previous,
         events: &mut Vec<Event>,
     ) -> Result<Outcome, CloudError> {
         let id = &spec.id;
         let is_there = self.get(id).is_some();
         // The creation takes the place of the reservation.
         let backends = self.reserved.get(id).map(|known| known.backends.clone()).unwrap_or_default();
-        let created = former.created.min(now);
-        let outcome = self.create(now, caller, spec, former.hardware.as_ref(), created, &former.reached)?;
-        if !is_there && let Some(update) = &former.update {
+        let created = previous.created.min(now);
+        let outcome =
+            self.create(now, caller, spec, previous.hardware.as_ref(), created, &previous.reached)?;
+        if !is_there && let Some(update) = &previous.update {
             self.resume_update(now, id, update);
         }
         if !is_there {
-            if let Some(since) = former.deleting {
+            if let Some(since) = previous.deleting {
                 self.begin_deletion(since.min(now), id, true);
             }
             events.extend(self.get(id).map(|made| made.adopted(now)));
         }
         if outcome == Outcome::Accepted {
-            events.extend(self.afflict(now, id, !is_there));
+            events.extend(self.affect(now, id, !is_there));
         }
         if !is_there && id.kind == ResourceKind::Instance {
-            for (name, stage) in &former.load_balancers {
+            for (name, stage) in &previous.load_balancers {
                 let load_balancer =
                     ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
                 if let Some(expected) = self.reserved.get_mut(&load_balancer) {
@@ -68,7 +69,7 @@ impl Engine {
         }
         // Its creator knows what a read shows, unless it was refused.
         if !is_there
-            && !former.is_read_refused
+            && !previous.is_read_refused
             && let Some(made) = self.resources.get_mut(id)
         {
             made.note_adoption(now);
@@ -81,8 +82,8 @@ impl Engine {
         let Self { resources, clouds, deadlines, .. } = self;
         let Some(resource) = resources.get_mut(id) else { return };
         let before = resource.next_deadline();
-        let setting = clouds.setting_of(&resource.spec);
-        resource.begin_update(now, update, setting);
+        let environment = clouds.environment_of(&resource.spec);
+        resource.begin_update(now, update, environment);
         reschedule(deadlines, before, resource);
     }
 }

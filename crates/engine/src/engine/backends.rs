@@ -18,11 +18,11 @@ impl Engine {
     pub fn in_service<'a>(&'a self, load_balancer: &ResourceId) -> impl Iterator<Item = &'a str> + use<'a> {
         let found = self.get(load_balancer).filter(|found| found.deleting.is_none());
         let backends = found.into_iter().flat_map(|found| {
-            let ResourceId { account, group, .. } = &found.spec.id;
-            found.backends.iter().map(move |(name, stage)| (account, group, name, stage))
+            let ResourceId { namespace, cluster, .. } = &found.spec.id;
+            found.backends.iter().map(move |(name, stage)| (namespace, cluster, name, stage))
         });
-        backends.filter_map(move |(account, group, name, stage)| {
-            let instance = self.get(&ResourceId::instance(account, group, name))?;
+        backends.filter_map(move |(namespace, cluster, name, stage)| {
+            let instance = self.get(&ResourceId::instance(namespace, cluster, name))?;
             instance.runs(stage).then_some(name.as_str())
         })
     }
@@ -30,8 +30,8 @@ impl Engine {
     /// Whether the backends of a resource are valid: only a load balancer has backends, and each is an existing
     /// instance.
     pub(crate) fn has_backends_of(&self, resource: &Resource) -> bool {
-        let ResourceId { account, group, kind, .. } = &resource.spec.id;
-        let is_there = |name| self.resources.contains_key(&ResourceId::instance(account, group, name));
+        let ResourceId { namespace, cluster, kind, .. } = &resource.spec.id;
+        let is_there = |name| self.resources.contains_key(&ResourceId::instance(namespace, cluster, name));
         resource.backends.is_empty()
             || (*kind == ResourceKind::LoadBalancer && resource.backends.keys().all(|name| is_there(name)))
     }
@@ -44,7 +44,7 @@ impl Engine {
         stage: &StageName,
         events: &mut Vec<Event>,
     ) -> Result<Outcome, CloudError> {
-        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        let id = ResourceId::instance(&load_balancer.namespace, &load_balancer.cluster, name);
         let known = self.present(load_balancer)?.backends.get(name);
         let instance = self.present(&id)?;
         if instance.stage(stage).is_none() {
@@ -66,7 +66,7 @@ impl Engine {
         stage: &StageName,
         events: &mut Vec<Event>,
     ) {
-        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        let id = ResourceId::instance(&load_balancer.namespace, &load_balancer.cluster, name);
         let Some(instance) = self.get(&id).filter(|instance| instance.stage(stage).is_some()) else { return };
         let runs = instance.runs(stage);
         let Some(known) = self.get(load_balancer) else { return };
@@ -102,7 +102,7 @@ impl Engine {
         }
         let Some(known) = self.get(load_balancer) else { return Outcome::AlreadyDone };
         let Some(stage) = known.backends.get(name) else { return Outcome::AlreadyDone };
-        let id = ResourceId::instance(&load_balancer.account, &load_balancer.group, name);
+        let id = ResourceId::instance(&load_balancer.namespace, &load_balancer.cluster, name);
         let was_in_service =
             known.deleting.is_none() && self.get(&id).is_some_and(|instance| instance.runs(stage));
         let found = self.resources.get_mut(load_balancer).expect("it was found above");
@@ -148,11 +148,11 @@ impl Engine {
 
     /// The load balancers in the group of a resource.
     fn load_balancers_beside(&mut self, id: &ResourceId) -> impl Iterator<Item = &mut Resource> {
-        let first = ResourceId::first(&id.account, &id.group, ResourceKind::LoadBalancer);
+        let first = ResourceId::first(&id.namespace, &id.cluster, ResourceKind::LoadBalancer);
         let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);
         beside.take_while(|found| {
-            let ResourceId { account, group, kind, .. } = &found.spec.id;
-            (account, group, *kind) == (&id.account, &id.group, ResourceKind::LoadBalancer)
+            let ResourceId { namespace, cluster, kind, .. } = &found.spec.id;
+            (namespace, cluster, *kind) == (&id.namespace, &id.cluster, ResourceKind::LoadBalancer)
         })
     }
 }

@@ -11,14 +11,14 @@ use crate::resource::Resource;
 impl Engine {
     /// The clock of a catalog. None if it was never changed: then it runs with the engine's time.
     #[must_use]
-    pub fn clock(&self, catalog: &ResourceId) -> Option<&Clock> {
-        self.clouds.clock(catalog)
+    pub fn clock(&self, cloud_spec: &ResourceId) -> Option<&Clock> {
+        self.clouds.clock(cloud_spec)
     }
 
     /// The setting of the clock of a catalog. None if the catalog does not exist.
     #[must_use]
-    pub fn clock_setting(&self, catalog: &ResourceId) -> Option<ClockSetting> {
-        self.clouds.put(catalog).map(|catalog| catalog.clock)
+    pub fn clock_setting(&self, cloud_spec: &ResourceId) -> Option<ClockSetting> {
+        self.clouds.put(cloud_spec).map(|cloud_spec| cloud_spec.clock)
     }
 
     /// Sets the clock of a catalog. `from` is the setting before. Deadlines are computed again, and the first step is
@@ -28,10 +28,10 @@ impl Engine {
         now: SimTime,
         id: &ResourceId,
         from: Option<ClockSetting>,
-        former: Option<&ClockRecord>,
+        previous: Option<&ClockRecord>,
         to: &ClockSetting,
     ) {
-        let adopted = former.filter(|_| from.is_none());
+        let adopted = previous.filter(|_| from.is_none());
         let clock = |record: &ClockRecord| Clock {
             since: record.since.min(now),
             time: record.time,
@@ -61,7 +61,7 @@ impl Engine {
             leapt.leap(ahead);
             self.clouds.change(id, |cloud| cloud.clock = Some(leapt));
         }
-        self.of_catalog(id, |resource| {
+        self.of_cloud(id, |resource| {
             resource.set_ends(|ends| (leapt.when(clock.hold(ends)), clock.hold(ends)));
         });
         self.step(now, id);
@@ -71,7 +71,7 @@ impl Engine {
     pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
         let Some(clock) = self.clouds.change(id, |cloud| cloud.clock.take()) else { return };
         let time = clock.time(now);
-        self.of_catalog(id, |resource| {
+        self.of_cloud(id, |resource| {
             let due = |ends: CloudTime| {
                 let left =
                     Duration::from_millis(ends.as_micros().saturating_sub(time.as_micros()).div_ceil(1000));
@@ -88,8 +88,8 @@ impl Engine {
         let Some(&Clock { time, steps, .. }) = self.clouds.clock(id).filter(|clock| clock.steps > 0) else {
             return;
         };
-        let all = self.resources.range(first_of_account(id)..).inspect(|_| count_step());
-        let all = all.take_while(|(other, _)| other.account == id.account).map(|(_, resource)| resource);
+        let all = self.resources.range(first_of_namespace(id)..).inspect(|_| count_step());
+        let all = all.take_while(|(other, _)| other.namespace == id.namespace).map(|(_, resource)| resource);
         let ours = all.filter(|resource| resource.is_of(id));
         let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
         // If nothing is under way, the steps are lost.
@@ -103,10 +103,10 @@ impl Engine {
     }
 
     /// Changes the instances of a catalog, with their deadlines.
-    fn of_catalog(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
-        let first = first_of_account(id);
+    fn of_cloud(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
+        let first = first_of_namespace(id);
         for (_, resource) in
-            self.resources.range_mut(first..).take_while(|(other, _)| other.account == id.account)
+            self.resources.range_mut(first..).take_while(|(other, _)| other.namespace == id.namespace)
         {
             count_step();
             if resource.is_of(id) {
@@ -119,6 +119,6 @@ impl Engine {
 }
 
 /// A name before all resources of an account.
-fn first_of_account(id: &ResourceId) -> ResourceId {
-    ResourceId::first(&id.account, "", ResourceKind::Instance)
+fn first_of_namespace(id: &ResourceId) -> ResourceId {
+    ResourceId::first(&id.namespace, "", ResourceKind::Instance)
 }

@@ -41,16 +41,18 @@ impl Engine {
         let Some(fault) = first.and_then(|first| first.unanswered.take()) else { return };
         if self.can_be_twice(operation, spec, &fault) {
             self.leak_replaced(operation.at, &spec.id, &fault, events);
-            self.note_finding(&spec.catalog_id(), &operation.caller, |findings| findings.double_creates += 1);
+            self.note_caller_mistake(&spec.cloud_id(), &operation.caller, |caller_mistakes| {
+                caller_mistakes.double_creates += 1
+            });
         }
     }
 
     fn can_be_twice(&self, operation: &Operation, spec: &ResourceSpec, fault: &str) -> bool {
-        let fault = self.faults.get(&ResourceId::fault(&spec.id.account, fault));
+        let fault = self.faults.get(&ResourceId::fault(&spec.id.namespace, fault));
         let Self { clouds, usage, waiting, .. } = self;
         let as_new = Checked { clouds, usage, waiting, operation, is_there: false, is_reserved: false };
         fault.is_some_and(|fault| fault.is_in_force(operation.at))
-            && self.can_leak(&spec.catalog_id(), spec.id.kind)
+            && self.can_leak(&spec.cloud_id(), spec.id.kind)
             && check(&as_new).is_ok()
     }
 

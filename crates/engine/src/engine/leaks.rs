@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nephele_model::{GroupId, ResourceId, ResourceKind, SimTime, count_step};
+use nephele_model::{ClusterId, ResourceId, ResourceKind, SimTime, count_step};
 
 use super::Engine;
 use crate::event::{Event, EventKind};
@@ -11,22 +11,22 @@ use crate::resource::Resource;
 
 impl Engine {
     /// The leaked instances and load balancers of a catalog, by name and by when they leaked.
-    pub fn leaked<'a>(&'a self, catalog: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
-        self.leaked_of_account(&catalog.account).filter(|leaked| leaked.catalog_id() == *catalog)
+    pub fn leaked<'a>(&'a self, cloud_spec: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
+        self.leaked_of_namespace(&cloud_spec.namespace).filter(|leaked| leaked.cloud_id() == *cloud_spec)
     }
 
     /// The leaked instances of a group.
-    pub fn leaked_of_group<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Leaked> {
-        let is_of_group =
-            |leaked: &&Leaked| leaked.id.group == group.name && leaked.id.kind == ResourceKind::Instance;
-        self.leaked_of_account(&group.account).filter(is_of_group)
+    pub fn leaked_of_cluster<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a Leaked> {
+        let is_of_cluster =
+            |leaked: &&Leaked| leaked.id.cluster == cluster.name && leaked.id.kind == ResourceKind::Instance;
+        self.leaked_of_namespace(&cluster.namespace).filter(is_of_cluster)
     }
 
     /// The leaked instances and load balancers that a fault made leak and that are of no catalog of its account. Only the end
     /// of the fault deletes them.
     pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
-        let of_account = self.leaked_of_account(&fault.account);
-        of_account.filter(|leaked| leaked.fault == fault.name && !self.clouds.is_put(&leaked.catalog_id()))
+        let of_namespace = self.leaked_of_namespace(&fault.namespace);
+        of_namespace.filter(|leaked| leaked.fault == fault.name && !self.clouds.is_put(&leaked.cloud_id()))
     }
 
     /// All leaked instances and load balancers.
@@ -34,15 +34,15 @@ impl Engine {
         self.leaks.values().inspect(|_| count_step())
     }
 
-    fn leaked_of_account<'a>(&'a self, account: &'a str) -> impl Iterator<Item = &'a Leaked> {
-        let first = (ResourceId::first(account, "", ResourceKind::Instance), SimTime::default());
+    fn leaked_of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Leaked> {
+        let first = (ResourceId::first(namespace, "", ResourceKind::Instance), SimTime::default());
         let leaks = self.leaks.range(first..).map(|(_, leaked)| leaked);
-        leaks.inspect(|_| count_step()).take_while(move |leaked| leaked.id.account == account)
+        leaks.inspect(|_| count_step()).take_while(move |leaked| leaked.id.namespace == namespace)
     }
 
     /// Whether one more resource of this kind of a catalog can leak.
-    pub(crate) fn can_leak(&self, catalog: &ResourceId, kind: ResourceKind) -> bool {
-        self.leaked(catalog).filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
+    pub(crate) fn can_leak(&self, cloud_spec: &ResourceId, kind: ResourceKind) -> bool {
+        self.leaked(cloud_spec).filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
     }
 
     /// Lets an instance or a load balancer leak that exists. For its owner it is gone at once.
@@ -103,7 +103,7 @@ impl Engine {
             let key = (leaked.id.clone(), leaked.since);
             if matches!(leaked.id.kind, ResourceKind::Instance | ResourceKind::LoadBalancer)
                 && !self.leaks.contains_key(&key)
-                && self.can_leak(&leaked.catalog_id(), leaked.id.kind)
+                && self.can_leak(&leaked.cloud_id(), leaked.id.kind)
             {
                 self.take(now, &leaked.id, &leaked.footprint);
                 self.leaks.insert(key, leaked.clone());

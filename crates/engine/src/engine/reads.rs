@@ -14,9 +14,9 @@ use nephele_model::{CloudError, HiddenBy, ResourceId, Verb};
 
 use super::Engine;
 use crate::fault::Lag;
-use crate::lag::Hidden;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
+use crate::read_after_write::HiddenWrite;
 
 /// Why a read does not show something, and for how long.
 struct Reason {
@@ -33,26 +33,28 @@ impl Engine {
         let (now, caller) = (operation.at, operation.caller.as_str());
         let found = self.resources.get(id);
         let since_creation = found.map(|found| {
-            let catalog = self.clouds.catalog(&found.spec.catalog_id());
-            let lag = catalog.map_or(Duration::ZERO, |catalog| catalog.api.read_lag);
+            let cloud_spec = self.clouds.cloud_spec(&found.spec.cloud_id());
+            let lag = cloud_spec.map_or(Duration::ZERO, |cloud_spec| cloud_spec.api.read_after_write_lag);
             let left = lag.saturating_sub(now.since(found.created));
             // A new process reads what it had adopted, and cannot know what it could see before.
             let is_own = found.creator == caller && found.as_adopted().is_none();
             Reason { lag, left, is_own, by: None }
         });
-        let mut of_catalog = found.map(|found| found.spec.catalog_id());
+        let mut of_cloud = found.map(|found| found.spec.cloud_id());
         let mut reasons: Vec<_> = since_creation.into_iter().collect();
         for (fault, hidden) in self.faults.hidden(id, now) {
-            let Hidden { operation, caller: writer, catalog, lag, until } = hidden;
+            let HiddenWrite { operation, caller: writer, cloud_spec, lag, until } = hidden;
             let by = Some(Box::new(HiddenBy { fault: fault.to_owned(), operation: *operation }));
-            of_catalog.get_or_insert_with(|| ResourceId::catalog(&id.account, catalog));
+            of_cloud.get_or_insert_with(|| ResourceId::cloud(&id.namespace, cloud_spec));
             reasons.push(Reason { lag: *lag, left: until.since(now), is_own: writer == caller, by });
         }
         reasons.retain(|reason| !reason.left.is_zero());
         if reasons.iter().any(|reason| reason.is_own)
-            && let Some(catalog) = of_catalog
+            && let Some(cloud_spec) = of_cloud
         {
-            self.note_finding(&catalog, caller, |findings| findings.missed_reads += 1);
+            self.note_caller_mistake(&cloud_spec, caller, |caller_mistakes| {
+                caller_mistakes.missed_reads += 1
+            });
         }
         match reasons.into_iter().max_by_key(|reason| reason.left) {
             Some(Reason { lag, left: visible_in, by, .. }) => {
@@ -64,10 +66,11 @@ impl Engine {
     }
 
     /// Hides what an operation that was carried out has changed.
-    pub(crate) fn hide(&mut self, operation: &Operation, verb: Verb, catalog: String, lag: Lag) {
+    pub(crate) fn hide(&mut self, operation: &Operation, verb: Verb, cloud_spec: String, lag: Lag) {
         let (id, caller) = (operation.request.target(), operation.caller.clone());
         let Lag { fault, lasts } = lag;
-        let hidden = Hidden { operation: verb, caller, catalog, lag: lasts, until: operation.at + lasts };
-        self.faults.hide(&ResourceId::fault(&id.account, fault), id, hidden);
+        let hidden =
+            HiddenWrite { operation: verb, caller, cloud_spec, lag: lasts, until: operation.at + lasts };
+        self.faults.hide(&ResourceId::fault(&id.namespace, fault), id, hidden);
     }
 }

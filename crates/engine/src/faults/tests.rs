@@ -4,13 +4,13 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use nephele_model::{
-    Budget, FailureReason, Market, Matches, Odds, Requirement, Schedule, Selector, Symptom, Verb,
+    Budget, FailureReason, Market, Matches, Odds, Requirement, Schedule, Selector, Verb, VisibleEffect,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::affliction::Affliction;
+use crate::active_effect::ActiveEffect;
 use crate::fault::Effect;
 use crate::spec::ResourceSpec;
 
@@ -35,8 +35,8 @@ fn selector() -> impl Strategy<Value = Selector> {
     prop_oneof![2 => Just(Selector::default()), 1 => prop::collection::vec(requirement, 1..3).prop_map(Selector)]
 }
 
-fn affliction() -> Affliction {
-    Affliction::new(ResourceKind::Instance, Symptom::NotReady)
+fn active_effect() -> ActiveEffect {
+    ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady)
 }
 
 fn any_fault() -> impl Strategy<Value = Fault> {
@@ -46,8 +46,8 @@ fn any_fault() -> impl Strategy<Value = Fault> {
         fail,
         Effect::Delay(crate::latency::Latency::Fixed(Duration::from_secs(3))),
         Effect::Leak,
-        Effect::Afflict(affliction()),
-        Effect::Outage { affliction: affliction(), retry_after },
+        Effect::Affect(active_effect()),
+        Effect::Outage { active_effect: active_effect(), retry_after },
     ];
     let operations = prop_oneof![Just(vec![]), subsequence(Verb::ALL.to_vec(), 1..4)];
     let matches = (
@@ -60,21 +60,20 @@ fn any_fault() -> impl Strategy<Value = Fault> {
         selector(),
         selector(),
     );
-    let matches =
-        matches.prop_map(|(operations, names, zones, regions, instance_types, markets, group, instance)| {
-            Matches {
-                operations: operations.into_iter().collect(),
-                callers: BTreeSet::new(),
-                names,
-                pools: BTreeSet::new(),
-                zones,
-                regions,
-                instance_types,
-                markets: markets.into_iter().collect(),
-                group,
-                instance,
-            }
-        });
+    let matches = matches.prop_map(
+        |(operations, names, zones, regions, instance_types, markets, cluster, instance)| Matches {
+            operations: operations.into_iter().collect(),
+            callers: BTreeSet::new(),
+            names,
+            pools: BTreeSet::new(),
+            zones,
+            regions,
+            instance_types,
+            markets: markets.into_iter().collect(),
+            cluster,
+            instance,
+        },
+    );
     let budget = (
         prop_oneof![Just(1.0), 0.0..1.0f64],
         0u64..2,
@@ -112,10 +111,10 @@ fn subject() -> impl Strategy<Value = (ResourceSpec, Option<Labels>)> {
     let places = (other.clone(), other.clone());
     let fields = (kinds, value(), value(), places, other, select(Market::ALL.to_vec()), labels());
     (fields, prop::option::of(labels())).prop_map(
-        |((kind, group, name, (zone, region), instance_type, market, labels), of_group)| {
-            let id = ResourceId { account: "default".into(), group, kind, name };
+        |((kind, cluster, name, (zone, region), instance_type, market, labels), of_cluster)| {
+            let id = ResourceId { namespace: "default".into(), cluster, kind, name };
             let spec = ResourceSpec { zone, region, instance_type, market, labels, ..ResourceSpec::new(id) };
-            (spec, of_group)
+            (spec, of_cluster)
         },
     )
 }
@@ -136,8 +135,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (name(), any_fault()).prop_map(|(name, fault)| Step::Put(name, Box::new(fault))),
         1 => name().prop_map(Step::Remove),
         6 => (select(Verb::ALL.to_vec()), any::<bool>(), subject())
-            .prop_map(|(verb, can_leak, (spec, group))| Step::Call(verb, can_leak, spec, group)),
-        4 => subject().prop_map(|(spec, group)| Step::Decide(spec, group)),
+            .prop_map(|(verb, can_leak, (spec, cluster))| Step::Call(verb, can_leak, spec, cluster)),
+        4 => subject().prop_map(|(spec, cluster)| Step::Decide(spec, cluster)),
         1 => subject().prop_map(|(spec, _)| Step::Forget(spec.id)),
         1 => Just(Step::End),
     ]
@@ -176,30 +175,30 @@ proptest! {
             match step {
                 Step::Put(name, fault) => {
                     let (id, record) = (ResourceId::fault("default", name), FaultRecord { began: at, ..FaultRecord::default() });
-                    faults.put(at, &id, &fault, record, KnownBefore { afflicted: &[], is_cut: false, notices: &[], skipped: &[] });
+                    faults.put(at, &id, &fault, record, KnownBefore { affected_ids: &[], is_cut: false, notices: &[], skipped: &[] });
                     walk.0.insert(name.to_owned(), faults.get(&id).expect("it was put").clone());
                 }
                 Step::Remove(name) => {
                     prop_assert_eq!(faults.remove(&ResourceId::fault("default", name)), walk.0.remove(name));
                 }
-                Step::Call(verb, can_leak, spec, group) => {
-                    let subject = Subject { spec: &spec, group: group.as_ref() };
+                Step::Call(verb, can_leak, spec, cluster) => {
+                    let subject = Subject { spec: &spec, cluster: cluster.as_ref() };
                     let (as_adopted, key) = (None, OnceCell::new());
                     let call = Call { verb, caller: "test", subject, can_leak, at, as_adopted, key };
                     prop_assert_eq!(faults.strike(&call, &seed), walk.strike(&call, &seed));
                 }
-                Step::Decide(spec, group) => {
-                    let subject = Subject { spec: &spec, group: group.as_ref() };
+                Step::Decide(spec, cluster) => {
+                    let subject = Subject { spec: &spec, cluster: cluster.as_ref() };
                     let decided = faults.deciding(&subject).into_iter().map(|name| {
                         let id = ResourceId::fault("default", &*name);
                         (name.to_string(), faults.decide(&id, &subject, at, false, &seed))
                     });
-                    let decided: Vec<_> = decided.filter(|(_, decided)| *decided != Decided::Spared).collect();
-                    let afflicting = walk.0.iter_mut().filter(|(_, state)| state.affliction().is_some());
-                    let walked: Vec<_> = afflicting
+                    let decided: Vec<_> = decided.filter(|(_, decided)| *decided != Decided::PassedOver).collect();
+                    let affecting = walk.0.iter_mut().filter(|(_, state)| state.active_effect().is_some());
+                    let walked: Vec<_> = affecting
                         .filter_map(|(name, state)| {
                             let decided = state.decide(&subject, at, false, &seed);
-                            (decided != Decided::Spared).then(|| (name.clone(), decided))
+                            (decided != Decided::PassedOver).then(|| (name.clone(), decided))
                         })
                         .collect();
                     prop_assert_eq!(decided, walked);
@@ -213,7 +212,7 @@ proptest! {
                     }
                 }
                 Step::End => {
-                    if let Some((id, change, healed)) = faults.pop_change() {
+                    if let Some((id, change, cleared)) = faults.pop_change() {
                         let state = walk.0.get_mut(&id.name).expect("a fault");
                         let due = state.changes_at.expect("it was due");
                         let walked = if change == Change::Ends {
@@ -222,7 +221,7 @@ proptest! {
                             state.turn(due)
                         };
                         state.changes_at = state.next_change(due);
-                        prop_assert_eq!(walked, healed);
+                        prop_assert_eq!(walked, cleared);
                     }
                 }
             }

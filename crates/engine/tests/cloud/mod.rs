@@ -32,8 +32,8 @@ impl Watched {
         let event = |record: &Record| match record {
             Record::Event(event) => Some(Event { took: None, ..event.clone() }),
             Record::Operation { .. }
-            | Record::RoomFreed { .. }
-            | Record::TurnEnded { .. }
+            | Record::CapacityFreed { .. }
+            | Record::GrantEnded { .. }
             | Record::FaultEnded { .. }
             | Record::FaultWindow { .. } => None,
         };
@@ -60,8 +60,8 @@ impl DerefMut for Watched {
 
 pub(crate) fn id(name: &str) -> ResourceId {
     ResourceId {
-        account: "default".into(),
-        group: "demo".into(),
+        namespace: "default".into(),
+        cluster: "demo".into(),
         kind: ResourceKind::Instance,
         name: name.into(),
     }

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault, FaultSpec};
 use nephele_kit::{
-    Cache, Clock, Outcome, Pace, PatchError, Precondition, ReconcileError, Retry, patch, paused, unreadable,
+    Cache, Clock, Outcome, PatchError, Precondition, ReconcileError, Retry, StatusThrottle, patch, paused,
+    unreadable,
 };
 use nephele_model::{LabelSelector, Selector};
 use thiserror::Error;
@@ -26,7 +27,7 @@ pub(super) struct Context {
     pub(super) carries_out: fn(&FaultSpec) -> bool,
     /// A look reads all namespaces, and the Faults of a ClusterFault may change thousands of times in a second. So there is
     /// one look in a second at most. It takes a few milliseconds for some thousand namespaces.
-    pub(super) pace: Pace<String>,
+    pub(super) status_throttle: StatusThrottle<String>,
     pub(super) refusals: Refusals,
 }
 
@@ -69,10 +70,10 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
         }
         return Ok(Outcome::WaitingOn("unpaused"));
     }
-    if let Some(wait) = context.pace.wait(&name, now) {
+    if let Some(wait) = context.status_throttle.wait(&name, now) {
         return Ok(Outcome::After(wait));
     }
-    context.pace.note(name.clone(), now);
+    context.status_throttle.note(name.clone(), now);
     let mistake = unreadable(&object.metadata);
     let selector = namespaces_of(&object);
     let mut namespaces = context.namespaces.store().state();

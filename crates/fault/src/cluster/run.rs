@@ -9,7 +9,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, FaultSpec};
-use nephele_kit::{Cache, Gone, Pace, RunError, Runner, Services, WatchFilter};
+use nephele_kit::{Cache, Gone, RunError, Runner, Services, StatusThrottle, WatchFilter};
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{cluster_fault_of, fault_name};
@@ -55,7 +55,7 @@ pub fn run(
         namespaces: namespaces.clone(),
         faults: faults.clone(),
         carries_out,
-        pace: Pace::default(),
+        status_throttle: StatusThrottle::default(),
         refusals: Refusals::default(),
     });
     let forget = forget(Arc::clone(&context), runner.store(), runner.gone());
@@ -98,7 +98,7 @@ async fn forget(
             Gone::Any => String::new(),
         };
         let is_there = |name: &str| name != replaced && store.get(&ObjectRef::new(name)).is_some();
-        context.pace.retain(|name| is_there(name));
+        context.status_throttle.retain(|name| is_there(name));
         context.refusals.retain(is_there);
     }
 }

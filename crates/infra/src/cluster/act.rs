@@ -21,7 +21,7 @@ use crate::authorities::AuthoritiesState;
 use crate::claims::{self, Claim, Made, Unmet};
 use crate::context::Context;
 use crate::finalizer::{Finalizer, Removal, is_held};
-use crate::refusal::retry;
+use crate::messages::retry;
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
@@ -119,7 +119,7 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
     claims::own_again(object, &id.name, context).await.map_err(Error::Claims)?;
     let advertised_host = context.cloud.advertised_host().to_owned();
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
-    let offer = Arc::clone(&wanted.offer);
+    let resolved_cloud = Arc::clone(&wanted.resolved_cloud);
     let new = wanted.observed.is_none();
     show(context, wanted);
     // Asked first: one that returns meanwhile is then in the answer.
@@ -141,7 +141,7 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
                 is_early,
                 advertised_host,
                 authorities: AuthoritiesState::Missing,
-                offer,
+                resolved_cloud,
                 claimed,
             });
         }
@@ -163,7 +163,7 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
     let authorities = hand_over(object, context, wanted);
     if new {
         // Machines that were up before a restart wait for their cluster.
-        context.machines_woken.wake(id);
+        context.machine_triggers.wake(id);
     }
     Ok(Applied {
         object: published,
@@ -173,7 +173,7 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
         is_early,
         advertised_host,
         authorities,
-        offer,
+        resolved_cloud,
         claimed,
     })
 }
@@ -198,8 +198,8 @@ fn make(context: &Context, wanted: &Wanted) -> Result<LoadBalancer, ClusterError
 
 /// Stores the offer for the machines of a cluster, before the cloud has the cluster.
 fn show(context: &Context, wanted: &Wanted) {
-    if context.offers.note(&wanted.spec.id, &wanted.offer) {
-        context.machines_woken.wake(&wanted.spec.id);
+    if context.resolved_clouds.note(&wanted.spec.id, &wanted.resolved_cloud) {
+        context.machine_triggers.wake(&wanted.spec.id);
     }
 }
 
@@ -228,7 +228,7 @@ fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outc
     let authorities =
         if endpoint.is_ok() { hand_over(object, context, wanted) } else { AuthoritiesState::Missing };
     if endpoint.is_ok() && wanted.observed.is_none() {
-        context.machines_woken.wake(id);
+        context.machine_triggers.wake(id);
     }
     outcome(&endpoint, &authorities)
 }
@@ -237,7 +237,7 @@ fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outc
 pub(crate) fn abandon(context: &Context, id: &ClusterId) {
     context.cloud.delete_cluster(id);
     context.authorities.forget(id);
-    context.offers.forget(id);
+    context.resolved_clouds.forget(id);
     context.backends_written.forget(id);
 }
 
@@ -279,7 +279,7 @@ fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Au
         },
     };
     if context.authorities.note(id, versions, &state) {
-        context.machines_woken.wake(id);
+        context.machine_triggers.wake(id);
         if let AuthoritiesState::Invalid(message) = &state {
             context.events.publish(Event {
                 regarding: object.object_ref(&()),

@@ -12,8 +12,8 @@ use nephele_model::{ClusterId, Endpoint};
 
 use crate::authorities::AuthoritiesState;
 use crate::claims::{self, Unmet};
-use crate::offer::Offer;
-use crate::refusal::retry;
+use crate::messages::retry;
+use crate::resolved_cloud::ResolvedCloud;
 
 /// When to look again at a cluster whose machines of before a restart are not reserved yet.
 const EARLY: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub(super) struct Applied {
     pub(super) advertised_host: String,
     pub(super) authorities: AuthoritiesState,
     /// The offer of its SimulatedCloud.
-    pub(super) offer: Arc<Offer>,
+    pub(super) resolved_cloud: Arc<ResolvedCloud>,
     /// The address that the load balancer got from a pool.
     pub(super) claimed: Option<ClaimedAddress>,
 }

@@ -13,7 +13,7 @@ use nephele_model::ClusterId;
 use super::Error;
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of};
-use crate::offer::cloud_name;
+use crate::resolved_cloud::cloud_name;
 use crate::secret::AuthoritySecret;
 
 /// The objects and the state that were read.

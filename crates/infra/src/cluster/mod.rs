@@ -19,7 +19,7 @@ use nephele_kit::Outcome;
 
 use crate::claims;
 use crate::context::Context;
-use crate::reserve;
+use crate::restore_addresses;
 pub(crate) use act::abandon;
 use acted::Acted;
 pub(crate) use error::Error;
@@ -28,7 +28,7 @@ pub(crate) use error::Error;
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
     // 0. The published port stays reserved, whatever is decided.
-    reserve::endpoint(&context, &object);
+    restore_addresses::endpoint(&context, &object);
     // 1. fetch: from the caches and the cloud, seldom from the API.
     let fetched = fetch::fetch(&object, &context).await?;
     // 2. validate: pure.

@@ -8,7 +8,7 @@ use nephele_kit::Outcome;
 use super::validate::{Validated, Wanted};
 use crate::claims::Unmet;
 use crate::finalizer::{Finalizer, is_held};
-use crate::offer::Location;
+use crate::resolved_cloud::Location;
 use nephele_model::ClusterId;
 
 /// What to do.
@@ -72,7 +72,7 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
         }
         Validated::Wanted(wanted) if deleting => Plan::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Plan::Unpause,
-        Validated::Wanted(wanted) => match (&wanted.offer.location, Unmet::of(&wanted.claim)) {
+        Validated::Wanted(wanted) => match (&wanted.resolved_cloud.location, Unmet::of(&wanted.claim)) {
             (Location::Missing(name), _) if !object.is_provisioned() => Plan::WaitForCloud(name.clone()),
             (_, Some(unmet)) => Plan::Wait { unmet, wanted },
             (_, None) => Plan::Provide(wanted),
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::claims::{self, Claim, ClaimState};
-    use crate::offer::Offer;
+    use crate::resolved_cloud::ResolvedCloud;
 
     fn id() -> ClusterId {
         ClusterId { namespace: "default".into(), name: "demo".into() }
@@ -117,7 +117,7 @@ mod tests {
             id: id(),
             labels: [].into(),
             region: None,
-            catalog: "default".into(),
+            cloud_spec: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             is_read_refused: false,
@@ -130,7 +130,7 @@ mod tests {
             spec,
             cluster,
             authorities: None,
-            offer: Arc::default(),
+            resolved_cloud: Arc::default(),
             claim: None,
             observed: None,
         })
@@ -181,8 +181,8 @@ mod tests {
     fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_continues_without() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         let location = Location::Missing("north".into());
-        let offer = Arc::new(Offer { location, ..Offer::default() });
-        let lost = Box::new(Wanted { offer, ..*wanted() });
+        let resolved_cloud = Arc::new(ResolvedCloud { location, ..ResolvedCloud::default() });
+        let lost = Box::new(Wanted { resolved_cloud, ..*wanted() });
         let waiting = Plan::WaitForCloud("north".into());
         assert_eq!(plan(&object, Validated::Wanted(lost.clone())), waiting);
         object.status = Some(InMemoryClusterStatus {

@@ -11,10 +11,10 @@ use nephele_cloud::ClusterError;
 use super::acted::Applied;
 use super::backends;
 use crate::authorities::AuthoritiesState;
-use crate::offer::{Location, missing_message};
-use crate::refusal;
+use crate::messages;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, resting, unpaused, write};
+use crate::resolved_cloud::{Location, missing_message};
 
 /// The status of a cluster whose load balancer has no address yet. Pure.
 pub(super) fn waiting(
@@ -44,7 +44,7 @@ pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestam
 /// The status that follows from what was applied. Pure.
 pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
-    let cloud = cloud(object, &applied.offer.location);
+    let cloud = cloud(object, &applied.resolved_cloud.location);
     let balancer = load_balancer(object, applied);
     let authorities = authorities(&applied.authorities);
     let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()].into_iter().flatten();
@@ -70,7 +70,7 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     }
     if applied.endpoint.is_ok() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
-        status.failure_domains.clone_from(&applied.offer.failure_domains);
+        status.failure_domains.clone_from(&applied.resolved_cloud.failure_domains);
     }
     status
 }
@@ -124,7 +124,7 @@ fn load_balancer(object: &InMemoryCluster, applied: &Applied) -> Condition {
                 | ClusterError::Restore(_)
                 | ClusterError::Record(_) => reasons::INTERNAL_ERROR,
             };
-            let message = refusal::message(error);
+            let message = messages::message(error);
             let message = match advice(object, error) {
                 Some(advice) => format!("{message}; {advice}"),
                 None => message,
@@ -184,7 +184,7 @@ mod tests {
     use nephele_testkit::objects;
 
     use super::*;
-    use crate::offer::Offer;
+    use crate::resolved_cloud::ResolvedCloud;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -215,7 +215,7 @@ mod tests {
             is_early: false,
             advertised_host,
             authorities,
-            offer: Arc::default(),
+            resolved_cloud: Arc::default(),
             claimed: None,
         }
     }
@@ -252,8 +252,8 @@ mod tests {
                 since(5, "Ready", "True", "Ready", ""),
             ],
         };
-        let offer = Arc::new(Offer::new(&object, Location::BuiltIn));
-        let applied = Applied { offer, ..applied(AuthoritiesState::Missing) };
+        let resolved_cloud = Arc::new(ResolvedCloud::new(&object, Location::BuiltIn));
+        let applied = Applied { resolved_cloud, ..applied(AuthoritiesState::Missing) };
         let status = provided(&object, &applied, at(5));
         assert_eq!(status, expected);
         object.status = Some(status);
@@ -278,8 +278,8 @@ mod tests {
         );
         object.status = Some(status);
         let at_location = |location| {
-            let offer = Arc::new(Offer { location, ..Offer::default() });
-            Applied { offer, ..applied(AuthoritiesState::Missing) }
+            let resolved_cloud = Arc::new(ResolvedCloud { location, ..ResolvedCloud::default() });
+            Applied { resolved_cloud, ..applied(AuthoritiesState::Missing) }
         };
         let found = at_location(Location::Cloud(Arc::new(SimulatedCloud::default())));
         let status = provided(&object, &found, at(9));

@@ -15,7 +15,7 @@ use nephele_model::{ClusterId, Endpoint};
 use super::fetch::Fetched;
 use crate::authorities::Sources;
 use crate::claims::Claim;
-use crate::offer::{Location, Offer, cloud_name};
+use crate::resolved_cloud::{Location, ResolvedCloud, cloud_name};
 use crate::rests::{why_rests, why_unreadable};
 use crate::secret::AuthoritySecret;
 
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
     /// The Secrets of its authorities, once all of them exist.
     pub(super) authorities: Option<Sources<Arc<AuthoritySecret>>>,
     /// The offer of its SimulatedCloud.
-    pub(super) offer: Arc<Offer>,
+    pub(super) resolved_cloud: Arc<ResolvedCloud>,
     /// The claim of its load balancer's address.
     pub(super) claim: Option<Claim>,
     /// The state of the cluster in the cloud.
@@ -64,16 +64,16 @@ pub(super) struct Wanted {
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
     let Fetched { id, owned, cluster, ca, etcd, claim, cloud, observed } = fetched;
-    let offer = Arc::new(Offer::new(object, Location::of(object, cloud)));
+    let resolved_cloud = Arc::new(ResolvedCloud::new(object, Location::of(object, cloud)));
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
         let found = id.clone().zip(cluster).filter(|_| owned && (!paused || object.is_provisioned()));
         let wanted = found.map(|(id, cluster)| Wanted {
-            spec: spec(object, &cluster, id, &offer),
+            spec: spec(object, &cluster, id, &resolved_cloud),
             authorities: sources(&cluster, ca, etcd),
             cluster,
-            offer,
+            resolved_cloud,
             claim: None,
             observed,
         });
@@ -100,10 +100,10 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     let paused = why_rests("InMemoryCluster", &object.metadata, paused);
     let wanted = cluster.map(|cluster| {
         Box::new(Wanted {
-            spec: spec(object, &cluster, id.clone(), &offer),
+            spec: spec(object, &cluster, id.clone(), &resolved_cloud),
             authorities: sources(&cluster, ca, etcd),
             cluster,
-            offer,
+            resolved_cloud,
             claim,
             observed,
         })
@@ -118,7 +118,12 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     }
 }
 
-fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId, offer: &Offer) -> ClusterSpec {
+fn spec(
+    object: &InMemoryCluster,
+    cluster: &Cluster,
+    id: ClusterId,
+    resolved_cloud: &ResolvedCloud,
+) -> ClusterSpec {
     // An endpoint from the user, on either object, comes before one that the cloud chooses; it may have only a host or
     // only a port.
     let own = object.spec.control_plane_endpoint.clone().unwrap_or_default();
@@ -132,8 +137,8 @@ fn spec(object: &InMemoryCluster, cluster: &Cluster, id: ClusterId, offer: &Offe
     ClusterSpec {
         id,
         labels: cluster.labels().clone(),
-        region: offer.load_balancer_region(),
-        catalog: cloud_name(object).to_owned(),
+        region: resolved_cloud.load_balancer_region(),
+        cloud_spec: cloud_name(object).to_owned(),
         endpoint: (!host.is_empty() || port != 0).then_some(Endpoint { host, port }),
         created_at: first_created(object),
         is_read_refused: is_read_refused(object),
@@ -222,7 +227,7 @@ mod tests {
             id: id(),
             labels: [].into(),
             region: None,
-            catalog: "default".into(),
+            cloud_spec: "default".into(),
             endpoint: None,
             created_at: Timestamp::UNIX_EPOCH,
             is_read_refused: false,
@@ -240,7 +245,7 @@ mod tests {
             spec: wanted_spec(),
             cluster: Arc::new(cluster.clone()),
             authorities: None,
-            offer: Arc::default(),
+            resolved_cloud: Arc::default(),
             claim: None,
             observed: None,
         };
@@ -264,7 +269,7 @@ mod tests {
             object.spec.control_plane_endpoint = own;
             cluster.spec.control_plane_endpoint = of_cluster;
             let expected = expected.map(|(host, port)| Endpoint { host: host.to_owned(), port });
-            assert_eq!(spec(&object, &cluster, id(), &Offer::default()).endpoint, expected);
+            assert_eq!(spec(&object, &cluster, id(), &ResolvedCloud::default()).endpoint, expected);
         }
     }
 
@@ -272,8 +277,9 @@ mod tests {
     fn the_status_says_whether_a_read_was_refused() {
         let cluster = objects::cluster("demo");
         let mut object = objects::in_memory_cluster(&cluster);
-        let is_read_refused =
-            |object: &InMemoryCluster| spec(object, &cluster, id(), &Offer::default()).is_read_refused;
+        let is_read_refused = |object: &InMemoryCluster| {
+            spec(object, &cluster, id(), &ResolvedCloud::default()).is_read_refused
+        };
         let refused = |reason: &str, mut status: InMemoryClusterStatus| {
             let kind = types::LOAD_BALANCER_AVAILABLE;
             status.conditions.push(conditions::condition(kind, conditions::FALSE, reason, ""));

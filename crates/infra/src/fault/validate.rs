@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultSpec};
-use nephele_cloud::{Effect, Fault, Latency, affliction_of};
+use nephele_cloud::{Effect, Fault, Latency, active_effect_of};
 use nephele_fault::{Mistake, mistake};
 use nephele_model::effect::{
     ApiServerEffect, ApiServerFault, CertificateFault, ClockSkewFault, Delay, Duplicate, EtcdFault, Fail,
     FaultyCondition, FlapTurns, LoadBalancerFault, NodeReboot, Outage, READ_VERBS, SpotReclaim,
 };
 use nephele_model::{
-    ApiServerTrouble, ApiServerTroubleKind, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction, GoDuration,
-    LoadBalancerTrouble, NodeCondition, OtherName, Symptom,
+    ApiServerRequestEffect, ApiServerRequestEffectKind, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction,
+    GoDuration, LoadBalancerEffect, NodeCondition, OtherName, VisibleEffect,
 };
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
@@ -64,7 +64,7 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
             }
         }
     }
-    let is_of_resources = fault.effect.affliction().is_some();
+    let is_of_resources = fault.effect.active_effect().is_some();
     if let Some(caller) = fault.matches.callers.first().filter(|_| is_of_resources) {
         return Err(mistake("match.callers", caller.as_str(), "for a fault of machines or API servers"));
     }
@@ -73,7 +73,7 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
 
 /// What a Fault does, for the engine: it acts on what changes its own operations, and carries what afflicts resources.
 fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
-    let afflict = |symptom: Symptom| Effect::Afflict(affliction_of(&symptom));
+    let affect = |visible_effect: VisibleEffect| Effect::Affect(active_effect_of(&visible_effect));
     Ok(match effect {
         FaultEffect::Fail(Fail { reason, message, retry_after }) => {
             let retry_after = retry(retry_after.as_ref());
@@ -86,35 +86,35 @@ fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
             Effect::Duplicate { retry_after: retry(retry_after.as_ref()) }
         }
         FaultEffect::Outage(Outage { retry_after }) => {
-            let affliction = affliction_of(&Symptom::Frozen);
-            Effect::Outage { affliction, retry_after: retry(retry_after.as_ref()) }
+            let active_effect = active_effect_of(&VisibleEffect::Frozen);
+            Effect::Outage { active_effect, retry_after: retry(retry_after.as_ref()) }
         }
-        FaultEffect::NotReady {} => afflict(Symptom::NotReady),
-        FaultEffect::NodeCondition(wanted) => afflict(Symptom::NodeCondition(condition(wanted))),
-        FaultEffect::Freeze {} => afflict(Symptom::Frozen),
-        FaultEffect::Vanish {} => afflict(Symptom::Vanished),
-        FaultEffect::Hold(hold) => afflict(Symptom::Held(hold.stage)),
-        FaultEffect::ApiServer(wanted) => afflict(Symptom::ApiServer(trouble(wanted))),
-        FaultEffect::Etcd(wanted) => afflict(etcd(wanted)),
-        FaultEffect::Certificate(wanted) => afflict(Symptom::Certificate(expiry(wanted))),
-        FaultEffect::LoadBalancer(wanted) => afflict(Symptom::LoadBalancer(balancer(wanted))),
-        FaultEffect::WrongProviderId {} => afflict(Symptom::WrongProviderId),
+        FaultEffect::NotReady {} => affect(VisibleEffect::NotReady),
+        FaultEffect::NodeCondition(wanted) => affect(VisibleEffect::NodeCondition(condition(wanted))),
+        FaultEffect::Freeze {} => affect(VisibleEffect::Frozen),
+        FaultEffect::Vanish {} => affect(VisibleEffect::Vanished),
+        FaultEffect::Hold(hold) => affect(VisibleEffect::Held(hold.stage)),
+        FaultEffect::ApiServer(wanted) => affect(VisibleEffect::ApiServer(request_effect(wanted))),
+        FaultEffect::Etcd(wanted) => affect(etcd(wanted)),
+        FaultEffect::Certificate(wanted) => affect(VisibleEffect::Certificate(expiry(wanted))),
+        FaultEffect::LoadBalancer(wanted) => affect(VisibleEffect::LoadBalancer(balancer(wanted))),
+        FaultEffect::WrongProviderId {} => affect(VisibleEffect::WrongProviderId),
         FaultEffect::Flap(FlapTurns { up, down }) => {
-            afflict(Symptom::Flapping(Flap::new(down.get(), up.get())))
+            affect(VisibleEffect::Flapping(Flap::new(down.get(), up.get())))
         }
         FaultEffect::SpotReclaim(SpotReclaim { notice }) => {
-            afflict(Symptom::SpotReclaim(notice.as_ref().map_or(NOTICE, GoDuration::get)))
+            affect(VisibleEffect::SpotReclaim(notice.as_ref().map_or(NOTICE, GoDuration::get)))
         }
-        FaultEffect::Bootstrap(wanted) => afflict(Symptom::BootstrapFailed(wanted.failed_phase)),
+        FaultEffect::Bootstrap(wanted) => affect(VisibleEffect::BootstrapFailed(wanted.failed_phase)),
         FaultEffect::ClockSkew(ClockSkewFault::Ahead(by)) => {
-            afflict(Symptom::ClockSkew(ClockSkew::Ahead(by.get())))
+            affect(VisibleEffect::ClockSkew(ClockSkew::Ahead(by.get())))
         }
         FaultEffect::ClockSkew(ClockSkewFault::Behind(by)) => {
-            afflict(Symptom::ClockSkew(ClockSkew::Behind(by.get())))
+            affect(VisibleEffect::ClockSkew(ClockSkew::Behind(by.get())))
         }
         FaultEffect::NodeRebootsAs(NodeReboot { name_suffix, down_for }) => {
             let down_for = down_for.as_ref().map_or(DOWN_FOR, GoDuration::get);
-            afflict(Symptom::Rebooting { down_for, name: OtherName::new(name_suffix) })
+            affect(VisibleEffect::Rebooting { down_for, name: OtherName::new(name_suffix) })
         }
         // The IPAM provider carries these out.
         FaultEffect::Addresses(_) => {
@@ -141,36 +141,37 @@ fn condition(FaultyCondition { kind, status, reason, message }: &FaultyCondition
     }
 }
 
-fn trouble(ApiServerFault { effect, verbs, resources }: &ApiServerFault) -> ApiServerTrouble {
+fn request_effect(ApiServerFault { effect, verbs, resources }: &ApiServerFault) -> ApiServerRequestEffect {
     let kind = match effect {
-        ApiServerEffect::Down {} => ApiServerTroubleKind::Down,
-        ApiServerEffect::Error(error) => ApiServerTroubleKind::Error {
+        ApiServerEffect::Down {} => ApiServerRequestEffectKind::Down,
+        ApiServerEffect::Error(error) => ApiServerRequestEffectKind::Error {
             code: error.code,
             per_million: per_million(error.probability.as_ref()),
         },
-        ApiServerEffect::Latency(delay) => ApiServerTroubleKind::Latency {
+        ApiServerEffect::Latency(delay) => ApiServerRequestEffectKind::Latency {
             base: delay.duration.get(),
             jitter_per_million: delay.jitter_per_million(),
         },
-        ApiServerEffect::CutWatches(cut) => ApiServerTroubleKind::Cut { after: cut.after.get() },
-        ApiServerEffect::StaleReads {} => ApiServerTroubleKind::Stale,
+        ApiServerEffect::CutWatches(cut) => ApiServerRequestEffectKind::Cut { after: cut.after.get() },
+        ApiServerEffect::StaleReads {} => ApiServerRequestEffectKind::Stale,
     };
     let verbs = match effect {
         ApiServerEffect::CutWatches(_) => vec!["watch".to_owned()],
         ApiServerEffect::StaleReads {} if verbs.is_empty() => READ_VERBS.map(str::to_owned).to_vec(),
         _ => verbs.clone(),
     };
-    ApiServerTrouble { verbs, resources: resources.clone(), kind }
+    ApiServerRequestEffect { verbs, resources: resources.clone(), kind }
 }
 
-fn etcd(wanted: &EtcdFault) -> Symptom {
+fn etcd(wanted: &EtcdFault) -> VisibleEffect {
     match wanted {
-        EtcdFault::Alarm(alarm) => Symptom::EtcdAlarm(*alarm),
-        EtcdFault::NoLeader {} => Symptom::EtcdWithoutLeader,
-        EtcdFault::Slow(delay) => {
-            Symptom::EtcdSlow { base: delay.duration.get(), jitter_per_million: delay.jitter_per_million() }
-        }
-        EtcdFault::HiddenMember {} => Symptom::EtcdMemberHidden,
+        EtcdFault::Alarm(alarm) => VisibleEffect::EtcdAlarm(*alarm),
+        EtcdFault::NoLeader {} => VisibleEffect::EtcdWithoutLeader,
+        EtcdFault::Slow(delay) => VisibleEffect::EtcdSlow {
+            base: delay.duration.get(),
+            jitter_per_million: delay.jitter_per_million(),
+        },
+        EtcdFault::HiddenMember {} => VisibleEffect::EtcdMemberHidden,
     }
 }
 
@@ -181,11 +182,11 @@ fn expiry(wanted: &CertificateFault) -> EarlyExpiry {
     }
 }
 
-fn balancer(wanted: &LoadBalancerFault) -> LoadBalancerTrouble {
+fn balancer(wanted: &LoadBalancerFault) -> LoadBalancerEffect {
     match wanted {
-        LoadBalancerFault::NoBackends {} => LoadBalancerTrouble::NoBackends,
-        LoadBalancerFault::WrongBackends {} => LoadBalancerTrouble::WrongBackends,
-        LoadBalancerFault::Reset(reset) => LoadBalancerTrouble::Reset {
+        LoadBalancerFault::NoBackends {} => LoadBalancerEffect::NoBackends,
+        LoadBalancerFault::WrongBackends {} => LoadBalancerEffect::WrongBackends,
+        LoadBalancerFault::Reset(reset) => LoadBalancerEffect::Reset {
             after: reset.after.get(),
             per_million: per_million(reset.probability.as_ref()),
         },

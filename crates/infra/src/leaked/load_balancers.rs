@@ -10,7 +10,7 @@ use nephele_cloud::{Footprint, Leaked};
 use nephele_kit::{Event, Events, Severity};
 use nephele_model::{ClusterId, Endpoint};
 
-use super::{catalog_of, cloud_field, listed};
+use super::{cloud_field, cloud_of, listed};
 
 /// A leaked load balancer as the status shows it that lists those of this catalog. None if something else leaked.
 pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedLoadBalancer> {
@@ -18,7 +18,7 @@ pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::L
     let cluster = ClusterId::of_load_balancer(&id)?;
     let (host, port) =
         endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
-    let cloud = cloud_field(footprint.catalog, of);
+    let cloud = cloud_field(footprint.cloud_spec, of);
     let since = Some(MicroTime(since));
     Some(v1alpha1::LeakedLoadBalancer { cluster: cluster.name, host, port, since, fault, cloud })
 }
@@ -37,7 +37,7 @@ pub(super) fn of_listed(
         fault,
         addresses: Vec::new(),
         endpoint: port.map(|port| Endpoint { host, port }),
-        footprint: Footprint { catalog: catalog_of(cloud, of), ..Footprint::default() },
+        footprint: Footprint { cloud_spec: cloud_of(cloud, of), ..Footprint::default() },
     })
 }
 
@@ -99,7 +99,7 @@ pub(super) mod tests {
             fault: "f".into(),
             addresses: Vec::new(),
             endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
-            footprint: Footprint { catalog: "north".into(), ..Footprint::default() },
+            footprint: Footprint { cloud_spec: "north".into(), ..Footprint::default() },
         }
     }
 

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
 use nephele_api::finalizers;
+use nephele_api::infrastructure::v1beta2::creation_record::{CreationRecord, MachineHardware, SeedKey};
 use nephele_api::infrastructure::v1beta2::deletion;
-use nephele_api::infrastructure::v1beta2::origin::{DrawKey, MachineHardware, Origin};
 use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::update::Update;
 use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
@@ -23,10 +23,10 @@ use super::recorded::has_begun;
 use super::{Error, bootstrap, hook, software};
 use crate::claims::{self, Claim, Made};
 use crate::context::Context;
+use crate::events;
 use crate::finalizer::Removal;
-use crate::hooks::Answer;
-use crate::notable;
-use crate::refusal::retry;
+use crate::machine_hooks::Answer;
+use crate::messages::retry;
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
@@ -111,7 +111,7 @@ async fn removed(
         Removal::Refused(error) => (nephele_kit::chain(&error), Ok(retry(error.class()))),
         Removal::Releasing(left) => (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE))),
         Removal::Done => match hook::after_delete(object, context, id).await {
-            Ok(Answer::GoOn) => {
+            Ok(Answer::Continue) => {
                 let_go(object, context).await?;
                 return Ok(Acted::Left(Outcome::Done));
             }
@@ -184,7 +184,7 @@ async fn provide(
         written = patched.map_err(Error::Patch)?;
         if let Some(created) = created {
             info!(machine = %id, zone = created.zone, "Created an instance");
-            notable::instance_created(object, created.zone.as_deref(), &context.events);
+            events::instance_created(object, created.zone.as_deref(), &context.events);
         }
     }
     Ok(Applied { object: written, observed, claimed })
@@ -239,7 +239,7 @@ fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Upda
 /// The origin of a machine. It keeps the times that were written first: a status has them only in whole seconds, and
 /// the cloud gets those after a restart. It does not keep those of a manager that began the machine at another time and
 /// leads no more. Pure.
-fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
+fn origin(known: Option<CreationRecord>, observed: &MachineObservation) -> CreationRecord {
     let reached = observed
         .stages
         .keys()
@@ -249,20 +249,21 @@ fn origin(known: Option<Origin>, observed: &MachineObservation) -> Origin {
         kind: address.kind.clone(),
         address: address.address.clone(),
     };
-    let Allocation { addresses, pod_cidrs, set, ordinal } = &observed.allocation;
+    let Allocation { addresses, pod_cidrs, owner_set, ordinal } = &observed.allocation;
     let known = known.filter(|known| known.start_time.0.as_second() == observed.started_at.as_second());
     let (start_time, known_reached) = known.map(|known| (known.start_time, known.reached)).unzip();
-    Origin {
+    CreationRecord {
         start_time: start_time.unwrap_or(MicroTime(observed.started_at)),
         addresses: addresses.iter().map(address).collect(),
         pod_cidrs: pod_cidrs.clone(),
         failure_domain: observed.zone.clone().unwrap_or_default(),
         region: observed.region.clone().unwrap_or_default(),
-        cloud: observed.catalog.clone(),
+        cloud: observed.cloud_spec.clone(),
         hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
         kubeadm: observed.kubeadm.as_deref().cloned().map(bootstrap::to_api),
-        draw_key: ordinal.map(|ordinal| DrawKey { set: set.clone(), ordinal: i64::from(ordinal) }),
+        seed_key: ordinal
+            .map(|ordinal| SeedKey { owner_set: owner_set.clone(), ordinal: i64::from(ordinal) }),
         reached: known_reached.filter(|known| known.keys().eq(reached.keys())).unwrap_or(reached),
     }
 }
@@ -293,7 +294,7 @@ async fn remove(
     match (&answer, id) {
         (Some(Ok(Deletion::Gone)), Some(id)) if had_one => {
             info!(machine = %id, "Deleted an instance");
-            notable::instance_deleted(object, &context.events);
+            events::instance_deleted(object, &context.events);
         }
         (Some(Ok(Deletion::InProgress { since })), _) => note_deletion(object, context, *since).await?,
         (Some(Err(_)), _) if was_registered == Some(true) => note_deregistration(object, context).await?,
@@ -370,7 +371,7 @@ async fn note(object: &InMemoryMachine, context: &Context, wanted: InMemoryMachi
 async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
-    context.known_machines.forget(&object.namespace().unwrap_or_default(), &object.name_any());
+    context.machine_index.forget(&object.namespace().unwrap_or_default(), &object.name_any());
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use nephele_model::Role;
 
 use super::Error;
 use super::plan::Waiting;
-use crate::refusal::retry;
+use crate::messages::retry;
 
 /// What was done.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use nephele_kit::{PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
 use crate::claims;
-use crate::hooks::HookError;
+use crate::machine_hooks::HookError;
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]

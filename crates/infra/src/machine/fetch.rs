@@ -13,7 +13,7 @@ use super::recorded::has_booted;
 use super::{Error, software};
 use crate::claims::{self, Claim, Claimant as _};
 use crate::context::{Context, cluster_of_machine};
-use crate::offer::{Offer, model};
+use crate::resolved_cloud::{ResolvedCloud, model};
 
 /// The Machine of an object, and the cluster that it belongs to.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(super) struct Fetched {
     /// The state of the cluster in the cloud.
     pub(super) observed: Option<ClusterObservation>,
     /// The offer of the cluster's SimulatedCloud; none before the cluster was reconciled.
-    pub(super) offer: Option<Arc<Offer>>,
+    pub(super) resolved_cloud: Option<Arc<ResolvedCloud>>,
     /// The hardware that the cloud would give to the machine. None once the machine has booted, and before the
     /// SimulatedCloud of its cluster is known.
     pub(super) described: Option<Result<Hardware, CloudError>>,
@@ -62,7 +62,7 @@ pub(super) async fn owner(object: &InMemoryMachine, context: &Context) -> Result
             api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
         machine = found.map(Arc::new);
     }
-    let known = || context.known_machines.cluster_of(&namespace, &object.name_any());
+    let known = || context.machine_index.cluster_of(&namespace, &object.name_any());
     let cluster = cluster_of_machine(&object.metadata, machine.as_deref()).or_else(known);
     Ok(Owner { is_there: owner.is_some(), machine, cluster })
 }
@@ -81,12 +81,12 @@ pub(super) async fn fetch(
     // The cluster reconciler stores the offer before it creates the cluster. So read the cluster first: if it exists,
     // its offer does too.
     let observed = context.cloud.observe_cluster(&id);
-    let offer = context.offers.of(&id);
+    let resolved_cloud = context.resolved_clouds.of(&id);
     let made = machine.as_deref().filter(|_| !has_booted(object));
     let described = made.and_then(|machine| {
         let Software { version, image, .. } = software::software(object, machine);
         let model = model(&object.spec.instance_type, image.as_deref().unwrap_or_default(), &version);
-        context.describe(&id.namespace, offer.as_deref(), &model)
+        context.describe(&id.namespace, resolved_cloud.as_deref(), &model)
     });
     let existing = context.cloud.observe_machine(&machine_id);
     Ok(Fetched {
@@ -97,7 +97,7 @@ pub(super) async fn fetch(
         observed,
         has_vanished: existing.as_ref().is_some_and(MachineObservation::has_vanished),
         exists: existing.is_some(),
-        offer,
+        resolved_cloud,
         described,
         authorities_fault: context.authorities.fault(&id),
         id: Some(id),

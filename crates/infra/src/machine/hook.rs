@@ -12,7 +12,7 @@ use nephele_kit::owner_machine;
 use nephele_model::{MachineId, Role};
 
 use crate::context::Context;
-use crate::hooks::{Answer, HookError, Instance, MachineInQuestion};
+use crate::machine_hooks::{Answer, HookError, Instance, MachineInQuestion};
 
 /// Asks whether a machine may be created.
 pub(super) async fn before_create(

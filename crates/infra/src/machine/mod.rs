@@ -21,7 +21,7 @@ use nephele_kit::Outcome;
 
 use crate::context::Context;
 use crate::finalizer::Finalizer;
-use crate::reserve;
+use crate::restore_addresses;
 use acted::Acted;
 pub(crate) use error::Error;
 use fetch::Owner;
@@ -35,7 +35,7 @@ pub(crate) use validate::{allocation, hardware};
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
     let now = context.now();
     // 0. A machine that began elsewhere keeps its room, whatever is decided.
-    reserve::machine(&context, &object);
+    restore_addresses::machine(&context, &object);
     // 1. fetch: from the caches and the cloud; addresses from the API.
     let owner = fetch::owner(&object, &context).await?;
     follow(&object, &context, &owner);
@@ -67,7 +67,7 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
 /// read.
 fn follow(object: &InMemoryMachine, context: &Context, owner: &Owner) {
     if let Some(id) = &owner.cluster {
-        context.known_machines.note(id, &object.name_any());
+        context.machine_index.note(id, &object.name_any());
     }
 }
 

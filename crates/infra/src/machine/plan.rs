@@ -12,8 +12,8 @@ use nephele_model::{MachineId, Role};
 use super::validate::{Mistake, Simulated, Validated, Wanted};
 use crate::claims::{self, Claim, ClaimState, Unmet};
 use crate::finalizer::{Finalizer, is_held};
-use crate::hooks::Answer;
-use crate::offer;
+use crate::machine_hooks::Answer;
+use crate::resolved_cloud;
 
 /// What to do first.
 #[derive(Debug, PartialEq)]
@@ -151,7 +151,7 @@ impl Waiting {
                     known.join(", ")
                 )
             }
-            Self::Correction(Mistake::Unknown(unknown)) => offer::message(unknown),
+            Self::Correction(Mistake::Unknown(unknown)) => resolved_cloud::message(unknown),
             Self::Addresses(unmet) => unmet.message(),
             Self::Ipam => claims::NOT_INSTALLED_MESSAGE.to_owned(),
             Self::ClusterInfrastructure => "Waiting for the Cluster's infrastructure".to_owned(),
@@ -201,7 +201,7 @@ pub(super) fn first(object: &InMemoryMachine, validated: Validated) -> Plan {
 /// What to do about a machine that may be created but for the extensions, by their answer.
 pub(super) fn answered(wanted: Wanted, answer: Answered) -> Decision {
     match answer {
-        Answered::Said(Answer::GoOn) => provide(wanted),
+        Answered::Said(Answer::Continue) => provide(wanted),
         Answered::Said(Answer::Wait { after, message }) => wait(wanted, Waiting::Hook { after, message }),
         Answered::Failed(message) => wait(wanted, Waiting::FailedHook(message)),
     }

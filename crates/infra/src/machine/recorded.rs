@@ -1,7 +1,7 @@
 //! What the object of a machine records of it. Pure.
 
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
 
 /// Whether a machine has booted once: then it needs nothing from the catalog any more.
 pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
@@ -26,7 +26,7 @@ pub(crate) fn cloud(object: &InMemoryMachine) -> Option<String> {
 }
 
 /// The origin of a machine that lost its status in a move. None when the status exists, because the status is newer.
-pub(super) fn origin(object: &InMemoryMachine) -> Option<Origin> {
+pub(super) fn origin(object: &InMemoryMachine) -> Option<CreationRecord> {
     let known = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
     object.origin().filter(|_| !known)
 }

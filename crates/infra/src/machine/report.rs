@@ -8,12 +8,12 @@ use nephele_api::infrastructure::v1beta2::{
     InMemoryMachine, InMemoryMachineStatus, Initialization, MachineAddress, MachineNetworkStatus,
 };
 use nephele_cloud::{MachineObservation, StageObservation};
-use nephele_model::{Market, Role, Stage, Symptom};
+use nephele_model::{Market, Role, Stage, VisibleEffect};
 
 use super::acted::Applied;
 use super::plan::Waiting;
 use super::validate::condition_type;
-use crate::refusal;
+use crate::messages;
 use crate::report::Report;
 pub(super) use crate::report::{deleting, resting, unpaused, write};
 
@@ -70,7 +70,7 @@ pub(super) fn provided(
         }
         Ok(None) => None,
         Err(error) => {
-            let message = refusal::message(error);
+            let message = messages::message(error);
             let vm = condition(types::VM_PROVISIONED, conditions::FALSE, error.category(), message);
             // A refused machine has no stages; its status shows the stages that both roles have.
             (!object.is_provisioned()).then(|| not_booting(object, vm, Role::Worker, now))
@@ -134,7 +134,7 @@ fn stage_condition(
     stage: Stage,
     state: &StageObservation,
     booted: bool,
-    held_by: Option<(&str, &Symptom)>,
+    held_by: Option<(&str, &VisibleEffect)>,
 ) -> Condition {
     let kind = condition_type(stage);
     let unmet = |reason, message: &str| condition(kind, conditions::FALSE, reason, message);
@@ -142,7 +142,7 @@ fn stage_condition(
         StageObservation::Reached { .. } => condition(kind, conditions::TRUE, reasons::PROVISIONED, ""),
         StageObservation::Waiting { .. } => match held_by {
             None => unmet(reasons::WAITING_FOR_STARTUP_TIMEOUT, ""),
-            Some((fault, Symptom::BootstrapFailed(phase))) => {
+            Some((fault, VisibleEffect::BootstrapFailed(phase))) => {
                 let phase = phase.as_str();
                 unmet(reasons::STARTUP_FAILED, &format!("kubeadm failed in phase {phase} (Fault {fault})"))
             }

@@ -95,7 +95,7 @@ mod tests {
     use kube::ResourceExt as _;
     use nephele_api::conditions::{self, condition};
     use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
-    use nephele_api::infrastructure::v1beta2::origin::Origin;
+    use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
     use nephele_api::infrastructure::v1beta2::update::Update;
     use nephele_model::{Fraction, GoDuration};
     use nephele_testkit::objects;
@@ -137,7 +137,7 @@ mod tests {
         let mut object = objects::in_memory_machine(&machine);
         object.spec.image = "new".into();
         object.instance_mut().origin =
-            Some(Origin { software: Some(running("v1.36.3")), ..Origin::begun(time()) });
+            Some(CreationRecord { software: Some(running("v1.36.3")), ..CreationRecord::begun(time()) });
         (object, machine)
     }
 
@@ -149,7 +149,7 @@ mod tests {
             Software { version: "v1.36.4".into(), image: Some("new".into()), ..Software::default() };
         assert_eq!(software(&object, &machine), expected);
         // One of a manager that did not note it yet.
-        object.instance_mut().origin = Some(Origin::begun(time()));
+        object.instance_mut().origin = Some(CreationRecord::begun(time()));
         assert_eq!(software(&object, &machine), expected);
     }
 

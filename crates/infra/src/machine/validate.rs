@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use nephele_api::conditions::{self, types};
 use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::origin::MachineHardware;
+use nephele_api::infrastructure::v1beta2::creation_record::MachineHardware;
 use nephele_api::infrastructure::v1beta2::pool_machine::{
     FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
 };
@@ -150,8 +150,10 @@ fn wanted(
     cluster_id: ClusterId,
     fetched: Fetched,
 ) -> Wanted {
-    let Fetched { exists, has_vanished, observed, offer, described, claims, authorities_fault, .. } = fetched;
-    let simulated = match (observed.filter(|_| offer.is_some()), authorities_fault) {
+    let Fetched {
+        exists, has_vanished, observed, resolved_cloud, described, claims, authorities_fault, ..
+    } = fetched;
+    let simulated = match (observed.filter(|_| resolved_cloud.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
         (Some(observed), _) if observed.authorities_set => Simulated::Yes,
         (Some(_), Some(fault)) => Simulated::WithBadAuthorities(fault),
@@ -161,14 +163,14 @@ fn wanted(
     let origin = object.origin();
     let booted = has_booted(object);
     // A machine stays in the cloud where it was made.
-    let of_cluster = || offer.as_ref().map(|offer| offer.catalog().to_owned());
-    spec.catalog = cloud(object).or_else(of_cluster).unwrap_or_default();
+    let of_cluster = || resolved_cloud.as_ref().map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned());
+    spec.cloud_spec = cloud(object).or_else(of_cluster).unwrap_or_default();
     if let Some(origin) = origin {
         // A machine keeps its hardware, even when the catalog has changed.
         spec.hardware = hardware(object);
         spec.region = text(&origin.region);
-    } else if let Some(offer) = &offer {
-        spec.region = spec.zone.as_deref().and_then(|zone| offer.region(zone));
+    } else if let Some(resolved_cloud) = &resolved_cloud {
+        spec.region = spec.zone.as_deref().and_then(|zone| resolved_cloud.region(zone));
     }
     let unknown = described.and_then(Result::err).map(Mistake::Unknown);
     let misplaced = misplaced(wanted_zone(object, machine), cluster);
@@ -209,7 +211,7 @@ fn spec(object: &InMemoryMachine, machine: &Machine, cluster: ClusterId, claims:
         // A machine stays in the zone where it was placed.
         zone: zone(object).or_else(|| wanted_zone(object, machine)),
         region: None,
-        catalog: String::new(),
+        cloud_spec: String::new(),
         instance_type: text(&object.spec.instance_type),
         market: Market::of(&object.spec.market),
         hardware: None,
@@ -245,13 +247,13 @@ pub(super) fn allocation_with(
     let addresses = addresses(object, claims);
     let origin = object.origin();
     let pod_cidrs = origin.as_ref().map(|origin| origin.pod_cidrs.clone()).unwrap_or_default();
-    let known = origin.and_then(|origin| origin.draw_key);
-    let known = known.and_then(|known| Some((known.set, u32::try_from(known.ordinal).ok()?)));
-    let (set, ordinal) = match known {
-        Some((set, ordinal)) => (set, Some(ordinal)),
+    let known = origin.and_then(|origin| origin.seed_key);
+    let known = known.and_then(|known| Some((known.owner_set, u32::try_from(known.ordinal).ok()?)));
+    let (owner_set, ordinal) = match known {
+        Some((owner_set, ordinal)) => (owner_set, Some(ordinal)),
         None => (machine.map(set_of).unwrap_or_default(), None),
     };
-    Allocation { addresses, pod_cidrs, set, ordinal }
+    Allocation { addresses, pod_cidrs, owner_set, ordinal }
 }
 
 /// The hardware of a machine, if it was made before.

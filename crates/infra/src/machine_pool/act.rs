@@ -22,9 +22,9 @@ use super::members::owner_pool;
 use super::plan::{Decision, New, Scale, Victim};
 use super::validate::Model;
 use crate::context::Context;
+use crate::expected_capacity::ExpectedCapacity;
 use crate::finalizer::Finalizer;
-use crate::offer;
-use crate::outlook::Outlook;
+use crate::resolved_cloud;
 
 /// The number of concurrent requests for one pool.
 const AT_A_TIME: usize = 10;
@@ -54,8 +54,8 @@ pub(super) async fn act(
         Decision::Scale(wanted) => {
             own_again(&object, context, &wanted.lost).await?;
             let written = scale(&object, context, &wanted).await?;
-            let outlook = outlook(&object, context, &wanted.model);
-            let acted = Acted::Scaled { scale: wanted, outlook };
+            let expected_capacity = expected_capacity(&object, context, &wanted.model);
+            let acted = Acted::Scaled { scale: wanted, expected_capacity };
             return Ok((written.map_or(object, Arc::new), acted));
         }
     };
@@ -74,11 +74,11 @@ async fn removed(object: &InMemoryMachinePool, context: &Context, left: usize) -
 }
 
 /// The hardware of the pool's machines.
-fn outlook(object: &InMemoryMachinePool, context: &Context, model: &Model) -> Outlook {
+fn expected_capacity(object: &InMemoryMachinePool, context: &Context, model: &Model) -> ExpectedCapacity {
     let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
     let PoolMachine { instance_type, image, .. } = &model.machine;
-    let model = offer::model(instance_type, image, &model.version);
-    Outlook::new(context.describe(&id.namespace, context.offers.of(&id).as_deref(), &model))
+    let model = resolved_cloud::model(instance_type, image, &model.version);
+    ExpectedCapacity::new(context.describe(&id.namespace, context.resolved_clouds.of(&id).as_deref(), &model))
 }
 
 /// Adds the finalizer, so that the object is not removed before its machines. Returns the object as it is then.

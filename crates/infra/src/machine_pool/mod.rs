@@ -63,7 +63,9 @@ fn status(object: &InMemoryMachinePool, acted: &Acted, now: Timestamp) -> Option
         Acted::Left(_) => None,
         Acted::Rested(message) => Some(report::resting(object, message, now)),
         Acted::Unpaused => Some(report::unpaused(object, now)),
-        Acted::Scaled { scale, outlook } => Some(report::scaled(object, scale, outlook, now)),
+        Acted::Scaled { scale, expected_capacity } => {
+            Some(report::scaled(object, scale, expected_capacity, now))
+        }
         Acted::Deleting { left } => Some(report::deleting(object, *left, now)),
     }
 }

@@ -6,7 +6,7 @@ use nephele_api::conditions::{self, condition, reasons, types};
 use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus, Initialization};
 
 use super::plan::{Replicas, Scale};
-use crate::outlook::Outlook;
+use crate::expected_capacity::ExpectedCapacity;
 use crate::report::{self, Report};
 pub(super) use crate::report::{resting, unpaused, write};
 
@@ -24,7 +24,7 @@ pub(super) fn deleting(
 pub(super) fn scaled(
     object: &InMemoryMachinePool,
     scale: &Scale,
-    outlook: &Outlook,
+    expected_capacity: &ExpectedCapacity,
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
     let mut report = Report::on(object, now).not_paused();
@@ -43,7 +43,7 @@ pub(super) fn scaled(
     "InMemoryMachine".clone_into(&mut status.infrastructure_machine_kind);
     status.replicas = Some(i32::try_from(scale.provider_ids.len()).unwrap_or(i32::MAX));
     status.next_ordinal = Some(scale.next_ordinal);
-    if let Some(told) = outlook.told() {
+    if let Some(told) = expected_capacity.told() {
         (status.capacity, status.node_info) = told;
     }
     let Replicas { wanted, ready, .. } = scale.replicas;

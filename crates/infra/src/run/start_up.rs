@@ -7,7 +7,7 @@ use kube::runtime::reflector::Store;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 
 use crate::context::Context;
-use crate::reserve;
+use crate::restore_addresses;
 
 /// A step of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl StartUp {
     fn carry_out(&self, step: Step) {
         let Self { context, clusters, machines, filtered, taken: _ } = self;
         match step {
-            Step::Endpoints => reserve::endpoints(context, clusters, *filtered),
-            Step::Machines => reserve::machines(context, machines),
+            Step::Endpoints => restore_addresses::endpoints(context, clusters, *filtered),
+            Step::Machines => restore_addresses::machines(context, machines),
             Step::Faults => context.faults.put_all(),
         }
     }

@@ -19,7 +19,7 @@ use crate::context::{
     Context, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
     labelled_cluster,
 };
-use crate::offer::cloud_name;
+use crate::resolved_cloud::cloud_name;
 use crate::secret::AuthoritySecret;
 use crate::template::Template;
 use crate::{fault, machine, machine_pool};
@@ -132,7 +132,7 @@ pub(super) fn machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) 
         .reads(context.faults.cache())
         .reads(context.clouds.cache())
         .reconcile_on(machines_changed(context.cloud.changes(), of_change))
-        .reconcile_on(machines_changed(context.machines_woken.listen(), of_wake))
+        .reconcile_on(machines_changed(context.machine_triggers.listen(), of_wake))
         .reconcile_on(asking)
         .reconcile_on(claimants(context))
 }
@@ -147,7 +147,7 @@ pub(super) fn machine_pools(
     let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
         pools.get(&ObjectRef::new(name).within(namespace)).and_then(|pool| infrastructure_of_pool(&pool))
     };
-    let (of_machines, of_offers, store) = (pools.clone(), pools.clone(), runner.store());
+    let (of_machines, of_resolved_clouds, store) = (pools.clone(), pools.clone(), runner.store());
     let of_cluster = |pools: &Store<MachinePool>, id: &ClusterId| -> Vec<ObjectRef<InMemoryMachinePool>> {
         let ours = |pool: &MachinePool| {
             pool.metadata.namespace.as_ref() == Some(&id.namespace) && pool.spec.cluster_name == id.name
@@ -156,9 +156,9 @@ pub(super) fn machine_pools(
         let pools = pools.iter().filter(|pool| ours(pool));
         pools.filter_map(|pool| infrastructure_of_pool(pool)).collect()
     };
-    let woken = context.machines_woken.listen().flat_map(move |changed| {
+    let triggers = context.machine_triggers.listen().flat_map(move |changed| {
         stream::iter(match changed {
-            Changed::Cluster(id) => of_cluster(&of_offers, &id),
+            Changed::Cluster(id) => of_cluster(&of_resolved_clouds, &id),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
             Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
@@ -170,7 +170,7 @@ pub(super) fn machine_pools(
             let namespace = cluster.namespace().unwrap_or_default();
             of_cluster(&pools, &ClusterId { namespace, name: cluster.name_any() })
         })
-        .reconcile_on(woken)
+        .reconcile_on(triggers)
         .watches(&context.pool_machines, |machine: &InMemoryMachine| {
             let name = machine_pool::pool_of(&machine.metadata)?;
             Some(ObjectRef::new(name).within(machine.metadata.namespace.as_deref()?))
@@ -190,7 +190,7 @@ pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) 
         objects.map(|object| ObjectRef::from_obj(&**object)).collect()
     };
     let (of_clusters, of_clouds, store) = (runner.store(), runner.store(), runner.store());
-    let woken = context.machines_woken.listen().flat_map(move |changed| {
+    let triggers = context.machine_triggers.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),
             Changed::Namespace(namespace) => all_of(&store, &namespace),
@@ -213,7 +213,7 @@ pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) 
         })
         .reads(context.clouds.cache())
         .reconcile_on(without_cluster)
-        .reconcile_on(woken)
+        .reconcile_on(triggers)
 }
 
 fn machines_changed(
@@ -240,12 +240,12 @@ struct MachinesOf {
 impl MachinesOf {
     fn cluster(&self, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
         let reference = |name: &str| ObjectRef::new(name).within(&id.namespace);
-        let machines = self.context.known_machines.of(id, |name| self.store.get(&reference(name)).is_some());
+        let machines = self.context.machine_index.of(id, |name| self.store.get(&reference(name)).is_some());
         machines.iter().map(|name| reference(name)).collect()
     }
 
     fn namespace(&self, namespace: &str) -> Vec<ObjectRef<InMemoryMachine>> {
-        let machines = self.context.known_machines.in_namespace(namespace);
+        let machines = self.context.machine_index.in_namespace(namespace);
         machines.iter().map(|name| ObjectRef::new(name).within(namespace)).collect()
     }
 }

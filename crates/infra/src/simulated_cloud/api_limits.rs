@@ -19,8 +19,8 @@ pub(crate) fn limits(api: &CloudApi) -> (ApiLimits, Option<String>) {
         let per_second = number("rate", rate);
         CallRate { per_second, burst: burst.map_or(per_second, |burst| number("burst", burst)) }
     });
-    let read_lag = read_after_write_lag.as_ref().map(GoDuration::get).unwrap_or_default();
-    (ApiLimits { calls, read_lag }, mistake)
+    let read_after_write_lag = read_after_write_lag.as_ref().map(GoDuration::get).unwrap_or_default();
+    (ApiLimits { calls, read_after_write_lag }, mistake)
 }
 
 #[cfg(test)]
@@ -50,6 +50,9 @@ mod tests {
         let wrong = CloudApi { rate: Some(0), burst: None, read_after_write_lag: lag };
         let calls = Some(CallRate { per_second: 1, burst: 1 });
         let mistake = "spec.api.rate must be at least 1".to_owned();
-        assert_eq!(limits(&wrong), (ApiLimits { calls, read_lag: Duration::from_secs(2) }, Some(mistake)));
+        assert_eq!(
+            limits(&wrong),
+            (ApiLimits { calls, read_after_write_lag: Duration::from_secs(2) }, Some(mistake))
+        );
     }
 }

@@ -2,9 +2,9 @@
 //! finalizer: [`Clouds`](crate::clouds::Clouds) sends it to the cloud, and deletes there what is gone.
 
 pub(crate) mod api_limits;
+pub(crate) mod caller_mistakes;
 pub(crate) mod clock;
 pub(crate) mod cost;
-pub(crate) mod findings;
 pub(crate) mod latency;
 pub(crate) mod record;
 
@@ -16,9 +16,9 @@ use kube::ResourceExt as _;
 use nephele_api::cloud::is_being_restored;
 use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
 use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_cloud::{CatalogObservation, RoomUsage};
+use nephele_cloud::{CapacityUsage, CloudObservation};
 use nephele_kit::{Outcome, paused, unreadable};
-use nephele_model::{Quota, Room};
+use nephele_model::{Capacity, Quota};
 use tracing::warn;
 
 use crate::context::Context;
@@ -54,15 +54,15 @@ pub(crate) async fn reconcile(
     let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
     let known = object.status.clone().unwrap_or_default();
     delete_leaked(&object, &known, &context);
-    let observed = context.cloud.observe_catalog(&id.0, &id.1);
+    let observed = context.cloud.observe_cloud(&id.0, &id.1);
     let status = status(&object, observed, now);
     if differs_in_numbers_only(object.status.as_ref(), &status)
-        && let Some(wait) = context.clouds.pace().wait(&id, now)
+        && let Some(wait) = context.clouds.status_throttle().wait(&id, now)
     {
         return Ok(Outcome::After(wait));
     }
     if object.status.as_ref() != Some(&status) {
-        context.clouds.pace().note(id, now);
+        context.clouds.status_throttle().note(id, now);
     }
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status.clone());
@@ -70,7 +70,7 @@ pub(crate) async fn reconcile(
     leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
     let balancers = (&known.leaked_load_balancers, &status.leaked_load_balancers);
     load_balancers::publish(&*object, balancers.0, balancers.1, &context.events);
-    findings::publish(&object, &known.findings, &status.findings, &context.events);
+    caller_mistakes::publish(&object, &known.caller_mistakes, &status.caller_mistakes, &context.events);
     Ok(outcome)
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn reconcile(
 /// look for them, lists all of them.
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let record = context.cloud.observe_catalog(&namespace, &name).record;
+    let record = context.cloud.observe_cloud(&namespace, &name).record;
     let (instances, balancers) = leaked::to_api(&record.leaked, &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);
     let nothing_leaked = instances.is_empty() && balancers.is_empty();
@@ -101,13 +101,13 @@ fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context
     }
 }
 
-fn status(object: &SimulatedCloud, observed: CatalogObservation, now: Timestamp) -> SimulatedCloudStatus {
+fn status(object: &SimulatedCloud, observed: CloudObservation, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
     if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
         report = report.not_paused();
     }
     report.status.paused_spec = None;
-    let CatalogObservation { machines, limits, record } = observed;
+    let CloudObservation { machines, limits, record } = observed;
     record::write(record, &object.name_any(), &mut report.status);
     let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
     report.status.leaked = Some(number(leaked as u64));
@@ -123,15 +123,17 @@ fn status(object: &SimulatedCloud, observed: CatalogObservation, now: Timestamp)
     report.status
 }
 
-fn limit_usage(usage: RoomUsage) -> Option<LimitUsage> {
-    let RoomUsage { room, limit, taken, waiting } = usage;
+fn limit_usage(usage: CapacityUsage) -> Option<LimitUsage> {
+    let CapacityUsage { capacity, limit, taken, waiting } = usage;
     let any = |name: Option<String>| name.unwrap_or_else(|| "*".to_owned());
-    let name = match room {
-        Room::CatalogQuota { of: Quota::Instances, .. } => "instances".to_owned(),
-        Room::CatalogQuota { of: Quota::Processors, .. } => "vCPUs".to_owned(),
-        Room::CatalogQuota { of: Quota::LoadBalancers, .. } => "loadBalancers".to_owned(),
-        Room::Stock { instance_type, zone, .. } => format!("capacity/{}/{}", any(instance_type), any(zone)),
-        Room::Quota { .. } | Room::Zone(_) => return None,
+    let name = match capacity {
+        Capacity::CloudQuota { of: Quota::Instances, .. } => "instances".to_owned(),
+        Capacity::CloudQuota { of: Quota::Processors, .. } => "vCPUs".to_owned(),
+        Capacity::CloudQuota { of: Quota::LoadBalancers, .. } => "loadBalancers".to_owned(),
+        Capacity::Stock { instance_type, zone, .. } => {
+            format!("capacity/{}/{}", any(instance_type), any(zone))
+        }
+        Capacity::Quota { .. } | Capacity::Zone(_) => return None,
     };
     let free = number(u64::from(limit).saturating_sub(taken));
     Some(LimitUsage { name, limit: limit.into(), used: number(taken), free, waiting: number(waiting as u64) })
@@ -144,8 +146,8 @@ fn number(number: u64) -> i64 {
 /// Whether a status differs from the one before in what is used or found, and in nothing else.
 fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
     let Some(before) = before else { return false };
-    let SimulatedCloudStatus { instances, waiting, usage, cost, findings, .. } = status.clone();
-    let counted = SimulatedCloudStatus { instances, waiting, usage, cost, findings, ..before.clone() };
+    let SimulatedCloudStatus { instances, waiting, usage, cost, caller_mistakes, .. } = status.clone();
+    let counted = SimulatedCloudStatus { instances, waiting, usage, cost, caller_mistakes, ..before.clone() };
     before != status && counted == *status
 }
 
@@ -198,11 +200,11 @@ mod tests {
             leaked_instances: vec![],
             leaked_load_balancers: vec![],
             cost: None,
-            findings: vec![],
+            caller_mistakes: vec![],
             paused_spec: None,
             conditions: vec![since(5, "True", "Ready", "")],
         };
-        let status = |object: &SimulatedCloud, now| status(object, CatalogObservation::default(), now);
+        let status = |object: &SimulatedCloud, now| status(object, CloudObservation::default(), now);
         assert_eq!(status(&object, at(5)), ready);
         object.status = Some(ready.clone());
         assert_eq!(status(&object, at(9)), ready);
@@ -217,14 +219,14 @@ mod tests {
 
     #[test]
     fn a_cloud_says_how_much_of_its_limits_is_used() {
-        let catalog = || nephele_model::ResourceId::catalog("default", "north");
-        let quota = |of| Room::CatalogQuota { catalog: catalog(), of };
-        let stock = |instance_type: Option<&str>| Room::Stock {
-            catalog: catalog(),
+        let cloud_spec = || nephele_model::ResourceId::cloud("default", "north");
+        let quota = |of| Capacity::CloudQuota { cloud_spec: cloud_spec(), of };
+        let stock = |instance_type: Option<&str>| Capacity::Stock {
+            cloud_spec: cloud_spec(),
             instance_type: instance_type.map(str::to_owned),
             zone: Some("a".into()),
         };
-        let used = |room, limit, taken, waiting| RoomUsage { room, limit, taken, waiting };
+        let used = |capacity, limit, taken, waiting| CapacityUsage { capacity, limit, taken, waiting };
         let limits = vec![
             used(quota(Quota::Instances), 4, 3, 0),
             used(quota(Quota::Processors), 8, 12, 2),
@@ -233,7 +235,7 @@ mod tests {
             used(stock(None), 9, 3, 0),
         ];
         let object = SimulatedCloud::default();
-        let observed = CatalogObservation { machines: 3, limits, ..CatalogObservation::default() };
+        let observed = CloudObservation { machines: 3, limits, ..CloudObservation::default() };
         let told = status(&object, observed, at(5));
         assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
         let numbers = told
@@ -250,7 +252,7 @@ mod tests {
                 ("capacity/*/a", [9, 3, 6, 0]),
             ]
         );
-        let none = status(&object, CatalogObservation::default(), at(6));
+        let none = status(&object, CloudObservation::default(), at(6));
         let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
         assert!(differs_in_numbers_only(Some(&none), &later));
         assert!(!differs_in_numbers_only(Some(&none), &none));

@@ -1,28 +1,28 @@
 //! What has happened in a SimulatedCloud, in its status: what one manager writes, the next one puts back. Pure.
 
 use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
-use nephele_cloud::CatalogRecord;
+use nephele_cloud::CloudRecord;
 
-use super::{clock, cost, findings};
+use super::{caller_mistakes, clock, cost};
 use crate::leaked;
 
 /// Writes a record into the status of the SimulatedCloud of this name.
-pub(super) fn write(record: CatalogRecord, name: &str, status: &mut SimulatedCloudStatus) {
-    let CatalogRecord { clock, leaked, cost, findings } = record;
+pub(super) fn write(record: CloudRecord, name: &str, status: &mut SimulatedCloudStatus) {
+    let CloudRecord { clock, leaked, cost, caller_mistakes } = record;
     status.clock = clock.map(clock::status);
     (status.leaked_instances, status.leaked_load_balancers) = leaked::to_api(&leaked, name);
     status.cost = cost::status(status.cost.as_ref(), cost);
-    status.findings = findings::status(&findings);
+    status.caller_mistakes = caller_mistakes::status(&caller_mistakes);
 }
 
 /// The record in the status of the SimulatedCloud of this name.
-pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CatalogRecord {
+pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CloudRecord {
     let SimulatedCloudStatus { leaked_instances, leaked_load_balancers, .. } = status;
-    CatalogRecord {
+    CloudRecord {
         clock: status.clock.as_ref().and_then(clock::history),
         leaked: leaked::of_status(leaked_instances, leaked_load_balancers, namespace, name),
         cost: status.cost.as_ref().and_then(cost::history),
-        findings: findings::history(&status.findings),
+        caller_mistakes: caller_mistakes::history(&status.caller_mistakes),
     }
 }
 
@@ -32,8 +32,8 @@ mod tests {
 
     use jiff::Timestamp;
     use nephele_cloud::{
-        CallerFindings, ClockObservation, ClockSetting, CostObservation, Findings, Footprint, Leaked, Rate,
-        Spent,
+        CallerMistakes, ClockObservation, ClockSetting, CostObservation, Footprint, Leaked, MistakesByCaller,
+        Rate, Spent,
     };
     use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market};
     use proptest::prelude::*;
@@ -70,7 +70,7 @@ mod tests {
                 endpoint: None,
                 footprint: Footprint {
                     zone: instance_type.clone(),
-                    catalog: "north".into(),
+                    cloud_spec: "north".into(),
                     instance_type,
                     processors,
                     market: if is_spot { Market::Spot } else { Market::OnDemand },
@@ -86,7 +86,7 @@ mod tests {
             fault: "f".into(),
             addresses: Vec::new(),
             endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
-            footprint: Footprint { catalog: "north".into(), ..Footprint::default() },
+            footprint: Footprint { cloud_spec: "north".into(), ..Footprint::default() },
         })
     }
 
@@ -96,9 +96,9 @@ mod tests {
         (at(), spent(), clusters).prop_map(|(time, all, clusters)| CostObservation { time, all, clusters })
     }
 
-    fn findings() -> impl Strategy<Value = CallerFindings> {
+    fn caller_mistakes() -> impl Strategy<Value = MistakesByCaller> {
         let found = (0..=i64::MAX.unsigned_abs(), 0..=i64::MAX.unsigned_abs())
-            .prop_map(|(double_creates, missed_reads)| Findings { double_creates, missed_reads });
+            .prop_map(|(double_creates, missed_reads)| CallerMistakes { double_creates, missed_reads });
         prop::collection::vec(prop::option::of(found), Caller::ALL.len()).prop_map(|found| {
             let callers = Caller::ALL.map(|caller| caller.as_str().to_owned());
             callers.into_iter().zip(found).filter_map(|(caller, found)| Some((caller, found?))).collect()
@@ -113,10 +113,10 @@ mod tests {
             instances in prop::collection::vec(leaked(), 0..4),
             balancers in prop::collection::vec(leaked_load_balancer(), 0..4),
             cost in prop::option::of(cost()),
-            findings in findings(),
+            caller_mistakes in caller_mistakes(),
         ) {
             let leaked = [instances, balancers].concat();
-            let record = CatalogRecord { clock, leaked, cost, findings };
+            let record = CloudRecord { clock, leaked, cost, caller_mistakes };
             let mut status = SimulatedCloudStatus::default();
             write(record.clone(), "north", &mut status);
             let text = serde_json::to_string(&status).expect("a status is JSON");
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn an_empty_status_has_an_empty_record() {
-        assert_eq!(read(&SimulatedCloudStatus::default(), "ns", "north"), CatalogRecord::default());
+        assert_eq!(read(&SimulatedCloudStatus::default(), "ns", "north"), CloudRecord::default());
         let mut status = SimulatedCloudStatus::default();
-        write(CatalogRecord::default(), "north", &mut status);
+        write(CloudRecord::default(), "north", &mut status);
         assert_eq!(status, SimulatedCloudStatus::default());
     }
 }

@@ -7,8 +7,8 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::Model;
 
 use super::Template;
-use crate::offer::model;
-use crate::outlook::CapacityAndNodeInfo;
+use crate::expected_capacity::CapacityAndNodeInfo;
+use crate::resolved_cloud::model;
 
 impl Template for InMemoryMachineTemplate {
     fn model(&self) -> Model {

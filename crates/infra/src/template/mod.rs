@@ -15,9 +15,9 @@ use nephele_kit::{Kind, Outcome, paused, unreadable};
 use serde::Serialize;
 
 use crate::context::{Context, cluster_of};
-use crate::offer::{Location, Offer};
-use crate::outlook::{CapacityAndNodeInfo, Outlook};
+use crate::expected_capacity::{CapacityAndNodeInfo, ExpectedCapacity};
 use crate::report::{self, StatusError};
+use crate::resolved_cloud::{Location, ResolvedCloud};
 
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
@@ -48,14 +48,15 @@ pub(crate) async fn reconcile<K: Template>(
     // 1. fetch: from the caches and the cloud.
     let id = cluster_of(object.meta());
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
-    let offer = match &id {
-        Some(id) => context.offers.of(id),
+    let resolved_cloud = match &id {
+        Some(id) => context.resolved_clouds.of(id),
         None => Some(Arc::new(of_namespace(&*object, &context))),
     };
     let namespace = object.namespace().unwrap_or_default();
-    let outlook = Outlook::new(context.describe(&namespace, offer.as_deref(), &object.model()));
+    let expected_capacity =
+        ExpectedCapacity::new(context.describe(&namespace, resolved_cloud.as_deref(), &object.model()));
     // 2. plan: pure.
-    match plan(&*object, cluster.as_deref(), &outlook) {
+    match plan(&*object, cluster.as_deref(), &expected_capacity) {
         Plan::Leave(outcome) => Ok(outcome),
         Plan::Tell(told) => {
             // 3. report: one status patch, or none.
@@ -65,13 +66,13 @@ pub(crate) async fn reconcile<K: Template>(
 }
 
 /// The offer to clusters of a namespace that name no SimulatedCloud.
-fn of_namespace<K: Template>(object: &K, context: &Context) -> Offer {
+fn of_namespace<K: Template>(object: &K, context: &Context) -> ResolvedCloud {
     let namespace = object.namespace().unwrap_or_default();
     let found = context.clouds.in_force(&namespace, DEFAULT_NAME);
-    Offer { location: found.map_or(Location::BuiltIn, Location::Cloud), ..Offer::default() }
+    ResolvedCloud { location: found.map_or(Location::BuiltIn, Location::Cloud), ..ResolvedCloud::default() }
 }
 
-fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, outlook: &Outlook) -> Plan {
+fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, expected_capacity: &ExpectedCapacity) -> Plan {
     if object.meta().deletion_timestamp.is_some() {
         return Plan::Leave(Outcome::Done);
     }
@@ -82,7 +83,7 @@ fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, outlook: &Outlook) -
     if unreadable(object.meta()).is_some() {
         return Plan::Leave(Outcome::WaitingOn("correction"));
     }
-    match outlook.told() {
+    match expected_capacity.told() {
         Some(told) => Plan::Tell(told),
         None => Plan::Leave(Outcome::WaitingOn("cluster")),
     }

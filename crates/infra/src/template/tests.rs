@@ -10,7 +10,7 @@ use nephele_testkit::objects;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::offer::model;
+use crate::resolved_cloud::model;
 
 fn template(instance_type: &str) -> InMemoryMachineTemplate {
     let mut object = InMemoryMachineTemplate::default();
@@ -20,8 +20,8 @@ fn template(instance_type: &str) -> InMemoryMachineTemplate {
     object
 }
 
-fn said<K: Template>(object: &K, outlook: &Outlook) -> Value {
-    match plan(object, None, outlook) {
+fn said<K: Template>(object: &K, expected_capacity: &ExpectedCapacity) -> Value {
+    match plan(object, None, expected_capacity) {
         Plan::Tell(told) => serde_json::to_value(object.saying(told)).expect("JSON")["status"].clone(),
         Plan::Leave(outcome) => panic!("{outcome:?}"),
     }
@@ -41,7 +41,7 @@ fn templates_say_what_their_machines_have() {
         let mut hardware = Hardware::default();
         hardware.capacity.insert("cpu".into(), cpu.into());
         hardware.capacity.insert("memory".into(), memory.into());
-        Outlook::Machines(hardware)
+        ExpectedCapacity::Machines(hardware)
     };
     let (of_large, of_usual) = (cpu("8", "16Gi"), cpu("2", "4Gi"));
     assert_eq!(said(&template("large"), &of_large), large);
@@ -56,27 +56,27 @@ fn templates_say_what_their_machines_have() {
 #[test]
 fn a_template_of_an_unknown_type_says_nothing() {
     let mut object = template("huge");
-    assert_eq!(said(&object, &Outlook::Nothing), Value::Null);
+    assert_eq!(said(&object, &ExpectedCapacity::Nothing), Value::Null);
     // A template whose instance type is gone has no values any more.
     object.status =
-        template("large").saying(Outlook::Machines(Default::default()).told().expect("said")).status;
-    assert_eq!(said(&object, &Outlook::Nothing), json!({}));
+        template("large").saying(ExpectedCapacity::Machines(Default::default()).told().expect("said")).status;
+    assert_eq!(said(&object, &ExpectedCapacity::Nothing), json!({}));
 }
 
 #[test]
 fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there() {
-    let (object, outlook) = (template("large"), Outlook::Machines(Hardware::default()));
+    let (object, expected_capacity) = (template("large"), ExpectedCapacity::Machines(Hardware::default()));
     let mut cluster = objects::cluster("demo");
     cluster.spec.paused = Some(true);
     let waiting = Plan::Leave(Outcome::WaitingOn("unpaused"));
-    assert_eq!(plan(&object, Some(&cluster), &outlook), waiting);
+    assert_eq!(plan(&object, Some(&cluster), &expected_capacity), waiting);
     let mut paused = object.clone();
     objects::annotate(&mut paused, nephele_kit::PAUSED_ANNOTATION, "");
-    assert_eq!(plan(&paused, None, &outlook), waiting);
-    assert_eq!(plan(&object, None, &Outlook::Open), Plan::Leave(Outcome::WaitingOn("cluster")));
+    assert_eq!(plan(&paused, None, &expected_capacity), waiting);
+    assert_eq!(plan(&object, None, &ExpectedCapacity::Open), Plan::Leave(Outcome::WaitingOn("cluster")));
     let mut going = object;
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(plan(&going, None, &outlook), Plan::Leave(Outcome::Done));
+    assert_eq!(plan(&going, None, &expected_capacity), Plan::Leave(Outcome::Done));
 }
 
 #[test]

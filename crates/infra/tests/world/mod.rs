@@ -103,7 +103,7 @@ impl World {
             connection_hold: Duration::from_secs(1),
             state_directory,
             machines_max,
-            catalog: nephele_infra::built_in_catalog(),
+            cloud_spec: nephele_infra::built_in_cloud(),
             clock: api.clock(),
         };
         let (cloud, drive) = Cloud::start(config, &registry).expect("a new registry");

@@ -9,7 +9,7 @@
 //!
 //! Without a Fault of addresses, claims and pools read one flag.
 
-mod board;
+mod address_faults;
 mod report;
 pub(crate) mod run;
 mod spec;
@@ -26,16 +26,16 @@ use nephele_model::FaultId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use self::board::Board;
+use self::address_faults::AddressFaults;
 #[cfg(test)]
-use self::board::{Described, Presence};
-pub(crate) use self::board::{Hold, Release, Subject, Verdict, Why};
+use self::address_faults::{Described, Presence};
+pub(crate) use self::address_faults::{Hold, Release, Subject, Verdict, Why};
 use crate::owner::owner;
 use crate::pool::{Block, PoolKey};
 
 /// All Faults of addresses. While the board is locked, no pool is: a pool may ask while it is locked itself.
 pub(crate) struct Faults {
-    board: Mutex<Board>,
+    address_faults: Mutex<AddressFaults>,
     /// Whether there is any.
     any: AtomicBool,
     changed: Notify,
@@ -47,7 +47,7 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) fn new(seed: &str) -> Self {
         Self {
-            board: Mutex::new(Board::new(Seed::new(seed))),
+            address_faults: Mutex::new(AddressFaults::new(Seed::new(seed))),
             any: AtomicBool::new(false),
             changed: Notify::new(),
             due: Mutex::default(),
@@ -68,12 +68,12 @@ impl Faults {
         next: Option<Block>,
         now: Timestamp,
     ) -> Verdict {
-        self.decide(|board| board.ask(subject, pool, next, now))
+        self.decide(|address_faults| address_faults.ask(subject, pool, next, now))
     }
 
     /// Whether a claim can get this address now. If not, it has to ask.
     pub(crate) fn lets_pass(&self, subject: &Subject, pool: &PoolKey, next: Block, now: Timestamp) -> bool {
-        self.board.lock().lets_pass(subject, pool, next, now)
+        self.address_faults.lock().lets_pass(subject, pool, next, now)
     }
 
     /// Decides about a claim that gives its address back.
@@ -85,40 +85,40 @@ impl Faults {
         released_at: Timestamp,
         now: Timestamp,
     ) -> Release {
-        self.decide(|board| board.release(subject, pool, block, released_at, now))
+        self.decide(|address_faults| address_faults.release(subject, pool, block, released_at, now))
     }
 
     /// Until when addresses of a pool are held back after their claims, by the names of the claims.
     pub(crate) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
-        if self.any() { self.board.lock().late(pool, now) } else { BTreeMap::new() }
+        if self.any() { self.address_faults.lock().late(pool, now) } else { BTreeMap::new() }
     }
 
     /// The addresses of a pool that no claim gets.
-    pub(crate) fn aside(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
-        if self.any() { self.board.lock().aside(pool, now) } else { BTreeSet::new() }
+    pub(crate) fn quarantined(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
+        if self.any() { self.address_faults.lock().quarantined(pool, now) } else { BTreeSet::new() }
     }
 
     /// A claim has its address, or is gone.
     pub(crate) fn left(&self, claim: &IPAddressClaim) {
         if self.any() {
             let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-            self.decide(|board| board.left(&owner(&claim.metadata), uid));
+            self.decide(|address_faults| address_faults.left(&owner(&claim.metadata), uid));
         }
     }
 
-    fn decide<R>(&self, decide: impl FnOnce(&mut Board) -> R) -> R {
-        let mut board = self.board.lock();
-        let decided = decide(&mut board);
-        if board.has_changed() {
+    fn decide<R>(&self, decide: impl FnOnce(&mut AddressFaults) -> R) -> R {
+        let mut address_faults = self.address_faults.lock();
+        let decided = decide(&mut address_faults);
+        if address_faults.has_changed() {
             self.changed.notify_one();
         }
         decided
     }
 
     fn remove(&self, id: &FaultId) -> bool {
-        let mut board = self.board.lock();
-        let removed = board.remove(id);
-        self.any.store(!board.is_empty(), Ordering::Release);
+        let mut address_faults = self.address_faults.lock();
+        let removed = address_faults.remove(id);
+        self.any.store(!address_faults.is_empty(), Ordering::Release);
         removed
     }
 
@@ -137,9 +137,9 @@ impl Faults {
         let fault = spec::read(&spec).expect("valid");
         let described = Described { fault, paused: false };
         let id = FaultId { namespace: namespace.to_owned(), name: name.to_owned() };
-        let mut board = self.board.lock();
-        board.put(&id, described, board::History::default(), now);
-        board.tick(&id, now, |_, _| Presence::Waiting);
+        let mut address_faults = self.address_faults.lock();
+        address_faults.put(&id, described, address_faults::History::default(), now);
+        address_faults.tick(&id, now, |_, _| Presence::Waiting);
         self.any.store(true, Ordering::Release);
     }
 
@@ -149,10 +149,10 @@ impl Faults {
 
     /// Writes all decisions.
     pub(crate) fn record(&self, now: Timestamp) {
-        let mut board = self.board.lock();
-        for id in board.ids() {
-            let seen = board.observe(&id, now).expect("it is known");
-            board.recorded(&id, &seen.hits);
+        let mut address_faults = self.address_faults.lock();
+        for id in address_faults.ids() {
+            let seen = address_faults.observe(&id, now).expect("it is known");
+            address_faults.recorded(&id, &seen.hits);
         }
     }
 }

@@ -8,7 +8,7 @@ use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, AffectedClaim, Fault, FaultStat
 use nephele_api::ipam::PoolKind;
 use nephele_fault::number;
 
-use super::board::{ClaimKey, History, Hit, Observation};
+use super::address_faults::{ClaimKey, History, Hit, Observation};
 use crate::pool::{Block, PoolKey};
 
 /// What the status says that the Fault has done, for a process that does not know it.

@@ -16,12 +16,12 @@ use nephele_api::conditions::{self, types};
 use nephele_api::ipam::conditions as reasons;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_fault::{FaultController, Target as _, cluster, reference_to};
-use nephele_kit::{Cache, Listing, RunError, Runner, Services, chain, scoped, when_woken};
+use nephele_kit::{Cache, Listing, RunError, Runner, Services, chain, poll_on_wake, scoped};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use super::board::Subject;
+use super::address_faults::Subject;
 use super::target::Addresses;
 use crate::context::Context;
 use crate::owner::owner;
@@ -37,7 +37,7 @@ fn listen(context: Arc<Context>) -> impl Stream<Item = ObjectRef<Fault>> + Send 
         loop {
             let shared = Arc::clone(&context);
             let changed = shared.faults.changed.notified();
-            let next = context.faults.board.lock().take_changed();
+            let next = context.faults.address_faults.lock().take_changed();
             if let Some(id) = next {
                 return Some((reference_to(&id), context));
             }
@@ -58,7 +58,7 @@ impl Context {
             owner: owner(&claim.metadata),
             uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
             created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-            has_wish: claim.annotations().contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
+            has_requested: claim.annotations().contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
             labels: labels.map(|cluster| cluster.labels().clone()).unwrap_or_default(),
             cluster: cluster.map(|(name, _)| name).unwrap_or_default(),
             was_told: conditions::find(conditions, types::READY)
@@ -115,7 +115,7 @@ pub(crate) async fn follow(
         }
     };
     let forget = controller.forget(store.clone(), gone);
-    let wake = when_woken(context.wake_due(&shutdown));
+    let wake = poll_on_wake(context.wake_due(&shutdown));
     let rest = shutdown.run_until_cancelled(future::join3(put_all, forget, wake));
     let for_faults = Arc::clone(&controller);
     let run = runner.reconcile_on(listen(Arc::clone(&context))).run(
@@ -125,7 +125,7 @@ pub(crate) async fn follow(
         },
         shutdown.clone(),
     );
-    let run = future::try_join(run, when_woken(run_cluster_faults));
+    let run = future::try_join(run, poll_on_wake(run_cluster_faults));
     future::join(run, rest).await.0.map(drop)
 }
 

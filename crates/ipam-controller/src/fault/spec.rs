@@ -55,7 +55,7 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         regions,
         instance_types,
         markets,
-        group,
+        cluster,
         instance: _,
     } = nephele_fault::matches(matches);
     let unfit = [
@@ -80,7 +80,7 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
     if let Some(count) = budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
         return Err(mistake("budget.count", &count, "at most 100, for a fault of addresses"));
     }
-    Ok(AddressFault { pools, clusters: group, effect: effect_of(effect), budget })
+    Ok(AddressFault { pools, clusters: cluster, effect: effect_of(effect), budget })
 }
 
 fn effect_of(wanted: &wire::AddressFault) -> Effect {

@@ -9,7 +9,7 @@ use nephele_fault::{Target, id_of, is_of_addresses};
 use nephele_ipam::Owner;
 use nephele_model::FaultId;
 
-use super::board::{Described, Observation, Presence};
+use super::address_faults::{Described, Observation, Presence};
 use super::report;
 use super::spec::{self, AddressFault};
 use crate::context::Context;
@@ -55,12 +55,12 @@ impl Target for Addresses {
     fn put(&self, object: &Fault, fault: AddressFault, paused: bool, now: Timestamp) {
         let id = id_of(object);
         let faults = &self.context.faults;
-        let mut board = faults.board.lock();
+        let mut address_faults = faults.address_faults.lock();
         let is_news =
-            board.put(&id, Described { fault, paused }, report::history(object, &id.namespace), now);
+            address_faults.put(&id, Described { fault, paused }, report::history(object, &id.namespace), now);
         faults.any.store(true, Ordering::Release);
-        let has_turned = board.tick(&id, now, |owner, uid| self.presence(owner, uid));
-        drop(board);
+        let has_turned = address_faults.tick(&id, now, |owner, uid| self.presence(owner, uid));
+        drop(address_faults);
         if is_news || has_turned {
             faults.wake_for(&id.namespace);
         }
@@ -73,11 +73,11 @@ impl Target for Addresses {
     }
 
     fn ids(&self) -> Vec<FaultId> {
-        self.context.faults.board.lock().ids()
+        self.context.faults.address_faults.lock().ids()
     }
 
     fn observe(&self, id: &FaultId, now: Timestamp) -> Option<Observation> {
-        self.context.faults.board.lock().observe(id, now)
+        self.context.faults.address_faults.lock().observe(id, now)
     }
 
     /// A claim waits until the status lists it.
@@ -90,7 +90,7 @@ impl Target for Addresses {
     }
 
     fn listed(&self, id: &FaultId, seen: &Observation) {
-        let recorded = self.context.faults.board.lock().recorded(id, &seen.hits);
+        let recorded = self.context.faults.address_faults.lock().recorded(id, &seen.hits);
         self.context.queue.wake(recorded);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use self::ask::{Allocation, Answer};
 pub(crate) use self::entry::Request;
 use self::entry::{ClaimState, Decision, Entry, Ownership};
 use self::index::Index;
-use super::space::{Block, Grant, Space};
+use super::ranges::{Block, Grant, PoolRanges};
 use crate::address::Record;
 
 /// Claims that one write of the pool serves. More would make each write slower.
@@ -80,7 +80,7 @@ impl Names {
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     /// None before the addresses in use were listed for the first time, and while the spec is invalid.
-    space: Option<Space>,
+    ranges: Option<PoolRanges>,
     /// Reason and message why no claim is served although the addresses are known.
     closed: Option<(&'static str, String)>,
     fault: String,
@@ -130,14 +130,14 @@ impl Allocations {
 
     /// Marks the addresses of an entry as in use, and frees those it had before.
     fn occupy(&mut self, owner: &Owner, before: &[Block], after: &[Block]) {
-        let Some(space) = &mut self.space else { return };
+        let Some(ranges) = &mut self.ranges else { return };
         let taken: Vec<Block> = after.iter().filter(|block| !before.contains(block)).copied().collect();
         let freed: Vec<Block> = before.iter().filter(|block| !after.contains(block)).copied().collect();
         for block in &taken {
-            space.adopt(owner, *block);
+            ranges.adopt(owner, *block);
         }
         for block in &freed {
-            space.release(owner, *block);
+            ranges.release(owner, *block);
         }
         self.contested.remove(owner);
         for block in taken.iter().chain(&freed).chain(after) {
@@ -150,8 +150,8 @@ impl Allocations {
 
     /// Records which IPAddresses share this block with another name. `changed` may have lost the block.
     fn note_contested(&mut self, changed: &Owner, block: Block) {
-        let Some(space) = &self.space else { return };
-        let owners = space.owners(block);
+        let Some(ranges) = &self.ranges else { return };
+        let owners = ranges.owners(block);
         if owners.len() < 2 && self.contested.is_empty() {
             return;
         }
@@ -167,8 +167,8 @@ impl Allocations {
     /// Whether a name that sorts before this one has the address of this name's IPAddress, too.
     fn has_earlier_rival(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
-        let (Some(block), Some(space)) = (block, &self.space) else { return false };
-        space.owners(block).iter().any(|other| other < owner)
+        let (Some(block), Some(ranges)) = (block, &self.ranges) else { return false };
+        ranges.owners(block).iter().any(|other| other < owner)
     }
 
     /// Puts the claims that wait for this block back into the queue.
@@ -179,9 +179,9 @@ impl Allocations {
     }
 
     /// Sets exactly these addresses aside, so that no claim gets them.
-    pub(crate) fn set_aside(&mut self, blocks: &BTreeSet<Block>) {
-        let Some(space) = &mut self.space else { return };
-        for block in space.set_aside(blocks) {
+    pub(crate) fn quarantine(&mut self, blocks: &BTreeSet<Block>) {
+        let Some(ranges) = &mut self.ranges else { return };
+        for block in ranges.quarantine(blocks) {
             self.unblock(block);
         }
     }
@@ -215,10 +215,10 @@ impl Allocations {
     /// The counts for the status of the pool.
     pub(crate) fn counts(&self) -> IPAddressCounts {
         let used = i64::try_from(self.len()).unwrap_or(i64::MAX);
-        let Some(space) = &self.space else {
+        let Some(ranges) = &self.ranges else {
             return IPAddressCounts { total: 0, free: 0, used, out_of_range: used };
         };
-        let counts = space.counts();
+        let counts = ranges.counts();
         IPAddressCounts { total: counts.total, free: counts.free, used, out_of_range: counts.out_of_range }
     }
 
@@ -237,12 +237,12 @@ impl Allocations {
         let free = self.has_free();
         let Index { taking_over, untold, queue, .. } = &self.index;
         self.closed.is_none()
-            && self.space.is_some()
+            && self.ranges.is_some()
             && (!taking_over.is_empty() || !untold.is_empty() || (free && !queue.is_empty()))
     }
 
     fn has_free(&self) -> bool {
-        self.space.as_ref().is_some_and(|space| space.counts().free > 0)
+        self.ranges.as_ref().is_some_and(|ranges| ranges.counts().free > 0)
     }
 
     pub(crate) fn is_stale(&self) -> bool {
@@ -274,15 +274,15 @@ impl Allocations {
     }
 
     /// The allocator, if there is one.
-    pub(crate) fn space(&self) -> Option<&Space> {
-        self.space.as_ref()
+    pub(crate) fn ranges(&self) -> Option<&PoolRanges> {
+        self.ranges.as_ref()
     }
 
     /// The grant of a written decision for the claim, whichever process decided.
     pub(crate) fn decided(&self, owner: &Owner, uid: &str) -> Option<Grant> {
         let decision = self.entries.get(owner)?.decision()?;
         let is_such = decision.written && !decision.takes_over && *decision.request.uid == *uid;
-        is_such.then(|| self.space.as_ref().map(|space| space.grant(decision.block)))?
+        is_such.then(|| self.ranges.as_ref().map(|ranges| ranges.grant(decision.block)))?
     }
 
     /// The IPAddresses that are held back, the earliest first.
@@ -333,7 +333,7 @@ impl Allocations {
     /// Whether another name has the address of an IPAddress, too.
     pub(crate) fn is_contested(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
-        block.zip(self.space.as_ref()).is_some_and(|(block, space)| space.rival(owner, block).is_some())
+        block.zip(self.ranges.as_ref()).is_some_and(|(block, ranges)| ranges.rival(owner, block).is_some())
     }
 
     /// Records whether the claim of an IPAddress is gone, according to the management API.
@@ -364,9 +364,9 @@ impl Allocations {
         for (owner, entry) in &self.entries {
             assert!(!entry.is_empty(), "{owner} is kept for nothing");
             index.replace(owner, &entry::Keys::default(), &entry.keys());
-            if let Some(space) = &self.space {
+            if let Some(ranges) = &self.ranges {
                 for block in entry.keys().blocks {
-                    assert!(space.owners(block).contains(owner), "{owner} has {block:?}");
+                    assert!(ranges.owners(block).contains(owner), "{owner} has {block:?}");
                 }
             }
         }

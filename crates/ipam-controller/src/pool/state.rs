@@ -83,7 +83,7 @@ impl Pool {
             if let Some(answer) = answer {
                 allocations.withdraw(&request.owner);
                 // The claim may have met a conflict just now.
-                allocations.set_aside(&faults.aside(&self.key, now));
+                allocations.quarantine(&faults.quarantined(&self.key, now));
                 return answer;
             }
         }

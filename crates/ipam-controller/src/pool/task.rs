@@ -251,7 +251,7 @@ impl<K: PoolObject> PoolTask<K> {
             uid: self.object.uid().unwrap_or_default(),
             paused: self.why_paused().is_some(),
             deleting: meta.deletion_timestamp.is_some(),
-            grace_period_seconds: super::space::grace_period_seconds(&self.object.pool_spec()),
+            grace_period_seconds: super::ranges::grace_period_seconds(&self.object.pool_spec()),
         };
         let closed = if facts.deleting {
             Some((reasons::POOL_NOT_READY, format!("{} is being deleted", self.pool.key)))
@@ -300,9 +300,9 @@ impl<K: PoolObject> PoolTask<K> {
             return;
         }
         let mut allocations = self.pool.allocations.lock();
-        let failed_before = self.spec.is_some() && allocations.space().is_none();
+        let failed_before = self.spec.is_some() && allocations.ranges().is_none();
         allocations.specify(&spec);
-        let others = self.context.overlaps.specify(&self.pool.key, allocations.space());
+        let others = self.context.overlaps.specify(&self.pool.key, allocations.ranges());
         drop(allocations);
         self.spec = Some(spec);
         for other in others {
@@ -328,7 +328,7 @@ impl<K: PoolObject> PoolTask<K> {
             if let Some(later) = self.decide_later() {
                 return Ok(Some(later));
             }
-            self.set_aside();
+            self.quarantine();
             let key = &self.pool.key;
             let lets_pass = |request: &Request, next| self.context.lets_pass(key, request, next);
             let has_faults = self.context.faults.any();
@@ -366,10 +366,10 @@ impl<K: PoolObject> PoolTask<K> {
     }
 
     /// Sets those addresses aside that Faults keep from all claims.
-    fn set_aside(&self) {
+    fn quarantine(&self) {
         let mut allocations = self.pool.allocations.lock();
-        let aside = self.context.faults.aside(&self.pool.key, self.context.now());
-        allocations.set_aside(&aside);
+        let quarantined = self.context.faults.quarantined(&self.pool.key, self.context.now());
+        allocations.quarantine(&quarantined);
     }
 
     /// Until when the next decisions wait: for more claims that share the write, or for the IPAddresses of the last

@@ -117,10 +117,10 @@ async fn an_address_in_conflict_is_told_of_and_passed_over_until_the_fault_is_go
     let world = world.restart().await;
     world.claim("b", IP, "pool").await;
     assert_eq!(world.bound("b").await.spec.address, "10.0.0.3");
-    let mut wishing = claim("c", IP, "pool");
-    let wish = nephele_api::ipam::annotations::WANTED_ADDRESS.to_owned();
-    wishing.annotations_mut().insert(wish, "10.0.0.1".into());
-    world.api.create(&wishing).await;
+    let mut requesting = claim("c", IP, "pool");
+    let requested = nephele_api::ipam::annotations::WANTED_ADDRESS.to_owned();
+    requesting.annotations_mut().insert(requested, "10.0.0.1".into());
+    world.api.create(&requesting).await;
     assert_eq!(world.waits("c", "AllocationFailed").await, "address 10.0.0.1 is in use outside of the pool");
     heal(&world).await;
     assert_eq!(world.bound("c").await.spec.address, "10.0.0.1");

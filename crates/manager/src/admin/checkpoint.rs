@@ -203,7 +203,7 @@ mod tests {
             id: ClusterId { namespace: namespace.into(), name: "demo".into() },
             labels: [].into(),
             region: None,
-            catalog: String::new(),
+            cloud_spec: String::new(),
             endpoint: None,
             created_at: jiff::Timestamp::UNIX_EPOCH,
             is_read_refused: false,

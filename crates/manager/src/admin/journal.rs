@@ -137,7 +137,7 @@ pub(crate) mod tests {
     use axum::body::to_bytes;
     use http::Request;
     use jiff::Timestamp;
-    use nephele_cloud::{Catalog, CatalogRecord, CloudConfig, InProcess, Network};
+    use nephele_cloud::{CloudConfig, CloudRecord, CloudSpec, InProcess, Network};
     use prometheus::Registry;
     use tokio::time::Instant;
     use tower::ServiceExt as _;
@@ -158,7 +158,7 @@ pub(crate) mod tests {
             moved_ports: Vec::new(),
             clusters_max: None,
             machines_max: None,
-            catalog: Catalog::default(),
+            cloud_spec: CloudSpec::default(),
             clock: Arc::new(|| Timestamp::UNIX_EPOCH),
         };
         let network = Network::InProcess(InProcess::default());
@@ -189,7 +189,7 @@ pub(crate) mod tests {
         let cloud = cloud();
         for name in ["north", "south"] {
             cloud
-                .put_catalog("default", name, Catalog::default(), CatalogRecord::default())
+                .put_cloud("default", name, CloudSpec::default(), CloudRecord::default())
                 .expect("it is taken");
         }
         let router = router(running(&cloud));
@@ -224,7 +224,7 @@ pub(crate) mod tests {
         drop(followed);
         let mut parts = first.into_body().into_data_stream();
         cloud
-            .put_catalog("default", "north", Catalog::default(), CatalogRecord::default())
+            .put_cloud("default", "north", CloudSpec::default(), CloudRecord::default())
             .expect("it is taken");
         let part = tokio::time::timeout(PATIENCE, parts.next()).await.expect("a line").expect("no end");
         assert!(part.expect("no error").starts_with(b"{\"sequence\":1,"));

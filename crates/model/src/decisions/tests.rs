@@ -32,10 +32,10 @@ fn all_drawn<const N: usize>(decisions: &mut Decisions<u8>, budget: &Budget, now
 
 #[test]
 fn the_first_ones_pass_and_then_as_many_are_hit_as_the_budget_has() {
-    use Decided::{Hit, Spared};
+    use Decided::{Hit, PassedOver};
     let budget = Budget { skip: 1, count: Some(2), ..Budget::default() };
     let mut decisions = new(0);
-    assert_eq!(all_drawn(&mut decisions, &budget, 1), [Spared, Hit, Hit, Spared]);
+    assert_eq!(all_drawn(&mut decisions, &budget, 1), [PassedOver, Hit, Hit, PassedOver]);
     // What comes after the last hit is not counted.
     assert_eq!(decisions.record, FaultRecord { matched: 3, hits: 2, ..FaultRecord::default() });
     assert_eq!((decisions.skipped(), decisions.known().count()), (&BTreeSet::from([0]), 2));
@@ -45,9 +45,12 @@ fn the_first_ones_pass_and_then_as_many_are_hit_as_the_budget_has() {
 fn what_is_not_drawn_is_counted_and_decided_about_once() {
     let budget = Budget::default();
     let mut decisions = new(0);
-    assert_eq!(decisions.decide(&budget, &7, at(1), Earlier::Nothing, |_| false), Decided::Spared);
+    assert_eq!(decisions.decide(&budget, &7, at(1), Earlier::Nothing, |_| false), Decided::PassedOver);
     assert!(decisions.knows(&7));
-    assert_eq!(decisions.decide(&budget, &7, at(2), Earlier::Nothing, |_| unreachable!()), Decided::Spared);
+    assert_eq!(
+        decisions.decide(&budget, &7, at(2), Earlier::Nothing, |_| unreachable!()),
+        Decided::PassedOver
+    );
     assert_eq!(decisions.record, FaultRecord { matched: 1, ..FaultRecord::default() });
     decisions.forget(&7);
     assert_eq!(decisions.decide(&budget, &7, at(3), Earlier::Nothing, |_| true), Decided::Hit);
@@ -61,13 +64,13 @@ fn each_window_draws_for_itself_and_decides_about_all_again() {
     let decide = |decisions: &mut Decisions<u8>, now| {
         decisions.decide(&budget, &1, at(now), Earlier::Nothing, |window| window == 2)
     };
-    assert_eq!(decide(&mut decisions, 5), Decided::Spared);
+    assert_eq!(decide(&mut decisions, 5), Decided::PassedOver);
     assert_eq!(decisions.turn(&budget, at(5)), Turn::Continues);
     assert_eq!(decisions.turn(&budget, at(10)), Turn::Ends);
     assert!(!decisions.knows(&1));
     // A window that has begun is in force as soon as what was hit in the one before is let go.
     assert!(!decisions.is_in_force(&budget, at(100)));
-    assert_eq!(decide(&mut decisions, 100), Decided::Spared);
+    assert_eq!(decide(&mut decisions, 100), Decided::PassedOver);
     assert_eq!(decisions.turn(&budget, at(100)), Turn::Begins);
     assert_eq!(decide(&mut decisions, 105), Decided::Hit);
     assert_eq!(decisions.record, FaultRecord { matched: 2, hits: 1, windows: 2, ..FaultRecord::default() });
@@ -88,7 +91,7 @@ fn a_fault_that_cannot_hit_any_more_begins_no_window() {
 
 #[test]
 fn what_an_earlier_process_has_not_listed_is_drawn_again_only_if_that_tells() {
-    use Decided::{HitBefore, Spared};
+    use Decided::{HitBefore, PassedOver};
     let unlimited = Budget::default();
     let limited = Budget { count: Some(9), ..Budget::default() };
     let record = FaultRecord { matched: 5, hits: 5, ..FaultRecord::default() };
@@ -99,12 +102,12 @@ fn what_an_earlier_process_has_not_listed_is_drawn_again_only_if_that_tells() {
         (decided, decisions.knows(&1))
     };
     assert_eq!(told(&unlimited, Earlier::Drawn, false), (HitBefore, false));
-    assert_eq!(told(&unlimited, Earlier::Listed, false), (Spared, true));
-    assert_eq!(told(&limited, Earlier::Drawn, false), (Spared, true));
+    assert_eq!(told(&unlimited, Earlier::Listed, false), (PassedOver, true));
+    assert_eq!(told(&limited, Earlier::Drawn, false), (PassedOver, true));
     // A paused fault keeps what it has hit. What came during the pause is decided about after it.
     assert_eq!(told(&unlimited, Earlier::Drawn, true), (HitBefore, false));
-    assert_eq!(told(&unlimited, Earlier::Listed, true), (Spared, false));
-    assert_eq!(told(&unlimited, Earlier::Nothing, true), (Spared, false));
+    assert_eq!(told(&unlimited, Earlier::Listed, true), (PassedOver, false));
+    assert_eq!(told(&unlimited, Earlier::Nothing, true), (PassedOver, false));
 }
 
 #[test]
@@ -168,7 +171,7 @@ impl Process {
     fn is_hit(&mut self, budget: &Budget, subject: u8, now: SimTime, earlier: Earlier) -> bool {
         if !self.hit.contains(&subject) {
             let draw = |window| draw(budget, subject, window);
-            if self.decisions.decide(budget, &subject, now, earlier, draw) != Decided::Spared {
+            if self.decisions.decide(budget, &subject, now, earlier, draw) != Decided::PassedOver {
                 self.hit.insert(subject);
             }
         }

@@ -32,8 +32,8 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepAction, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    CLUSTER_COSTS_MAX, CallerFindings, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType,
-    LEAKED_INSTANCES, LeakedInstance, LeakedLoadBalancer, LimitUsage, Quotas, Region, SimulatedCloud,
+    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,
+    LeakedInstance, LeakedLoadBalancer, LimitUsage, MistakesByCaller, Quotas, Region, SimulatedCloud,
     SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 

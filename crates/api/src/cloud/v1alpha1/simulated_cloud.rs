@@ -356,7 +356,8 @@ pub struct SimulatedCloudStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = Caller::ALL.len()))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["caller"]))]
-    pub findings: Vec<CallerFindings>,
+    #[serde(rename = "findings")]
+    pub caller_mistakes: Vec<MistakesByCaller>,
     /// The spec that is in force while it is paused. A change of its spec waits until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::kept_spec")]
@@ -408,7 +409,7 @@ pub struct ClusterCost {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["caller"]))]
-pub struct CallerFindings {
+pub struct MistakesByCaller {
     /// The caller, as in callers of a Fault.
     #[schemars(extend("enum" = Caller::ALL))]
     pub caller: String,

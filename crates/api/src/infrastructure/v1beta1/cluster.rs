@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{Condition, V1Beta2Conditions};
 use crate::{
     infrastructure::v1beta2::{
-        CloudReference, ClusterNetwork, ClusterNetworkStatus, LoadBalancerStatus, origin::ClusterOrigin,
+        CloudReference, ClusterNetwork, ClusterNetworkStatus, LoadBalancerStatus,
+        creation_record::ClusterCreationRecord,
     },
     schema,
 };
@@ -97,7 +98,7 @@ pub struct InMemoryClusterSpec {
     pub failure_domains: BTreeMap<String, FailureDomain>,
     /// How the cluster was created. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<ClusterOrigin>,
+    pub origin: Option<ClusterCreationRecord>,
 }
 
 /// Where an API server is reached. Both fields are always written: an empty host and the port 0 stand for what is not

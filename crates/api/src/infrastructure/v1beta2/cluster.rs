@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::origin::ClusterOrigin;
+use super::creation_record::ClusterCreationRecord;
 use super::{
     ClusterNetwork, ClusterNetworkStatus, Initialization, LoadBalancerStatus, PoolReference, is_default,
 };
@@ -92,7 +92,7 @@ pub struct InMemoryClusterSpec {
     pub failure_domains: Vec<FailureDomain>,
     /// How the cluster was created. Set by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<ClusterOrigin>,
+    pub origin: Option<ClusterCreationRecord>,
 }
 
 /// A SimulatedCloud of the same namespace.

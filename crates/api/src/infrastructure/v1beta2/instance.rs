@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::InMemoryMachine;
+use super::creation_record::CreationRecord;
 use super::deletion::Deletion;
-use super::origin::Origin;
 use super::termination::Termination;
 use super::update::Update;
 use crate::schema;
@@ -32,7 +32,7 @@ pub struct InstanceRecord {
     pub machine: String,
     /// How the instance was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<CreationRecord>,
     /// The last update in place that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<Update>,
@@ -63,7 +63,7 @@ impl InMemoryMachine {
 
     /// The origin of the instance, if the object records it.
     #[must_use]
-    pub fn origin(&self) -> Option<Origin> {
+    pub fn origin(&self) -> Option<CreationRecord> {
         self.recorded()?.origin.clone()
     }
 

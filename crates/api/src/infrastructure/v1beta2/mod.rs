@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cluster_template;
+pub mod creation_record;
 pub mod deletion;
 pub mod instance;
 pub mod kubeadm;
@@ -11,7 +12,6 @@ mod machine_pool;
 mod machine_pool_template;
 mod machine_template;
 mod network;
-pub mod origin;
 pub mod pool_machine;
 pub mod termination;
 pub mod update;

@@ -12,7 +12,7 @@ enum Change {
     /// It reaches its next stage.
     Reach,
     /// A fault begins that lets it have a symptom.
-    Begin(Symptom),
+    Begin(VisibleEffect),
     /// The oldest fault is deleted.
     Heal,
     Delete,
@@ -30,24 +30,24 @@ struct Step {
     is_seen: bool,
 }
 
-fn symptom() -> impl Strategy<Value = Symptom> {
+fn visible_effect() -> impl Strategy<Value = VisibleEffect> {
     let second = Duration::from_secs(1);
     prop_oneof![
-        Just(Symptom::NotReady),
-        Just(Symptom::Frozen),
-        Just(Symptom::Vanished),
-        Just(Symptom::WrongProviderId),
-        Just(Symptom::OtherName(OtherName::new("-2"))),
-        Just(Symptom::EtcdAlarm(EtcdAlarm::NoSpace)),
-        Just(Symptom::EtcdMemberHidden),
-        Just(Symptom::Flapping(Flap::new(10 * second, 30 * second))),
+        Just(VisibleEffect::NotReady),
+        Just(VisibleEffect::Frozen),
+        Just(VisibleEffect::Vanished),
+        Just(VisibleEffect::WrongProviderId),
+        Just(VisibleEffect::OtherName(OtherName::new("-2"))),
+        Just(VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace)),
+        Just(VisibleEffect::EtcdMemberHidden),
+        Just(VisibleEffect::Flapping(Flap::new(10 * second, 30 * second))),
     ]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let change = prop_oneof![
         8 => Just(Change::Reach),
-        4 => symptom().prop_map(Change::Begin),
+        4 => visible_effect().prop_map(Change::Begin),
         2 => Just(Change::Heal),
         1 => Just(Change::Delete),
         1 => Just(Change::Gone),
@@ -76,21 +76,24 @@ fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Op
         _ if instance.is_deleting => return None,
         Change::Delete => after.is_deleting = true,
         Change::Reach => {
-            let has_vanished = instance.symptoms.values().any(|symptom| *symptom == Symptom::Vanished);
+            let has_vanished = instance
+                .visible_effects
+                .values()
+                .any(|visible_effect| *visible_effect == VisibleEffect::Vanished);
             let next = Stage::ALL.into_iter().find(|stage| !instance.reached.contains_key(stage));
             after.reached.insert(next.filter(|_| !has_vanished)?, at);
         }
-        // What only new machines or only machines with a Node have, see `affliction_of`.
-        Change::Begin(Symptom::WrongProviderId) if has_node => return None,
-        Change::Begin(Symptom::OtherName(_)) if !has_node => return None,
-        Change::Begin(symptom) => {
-            let symptom = symptom.clone().begun(SimTime::from_millis(60_000 * minute));
-            after.symptoms.insert(format!("fault-{minute:02}"), symptom);
+        // What only new machines or only machines with a Node have, see `active_effect_of`.
+        Change::Begin(VisibleEffect::WrongProviderId) if has_node => return None,
+        Change::Begin(VisibleEffect::OtherName(_)) if !has_node => return None,
+        Change::Begin(visible_effect) => {
+            let visible_effect = visible_effect.clone().begun(SimTime::from_millis(60_000 * minute));
+            after.visible_effects.insert(format!("fault-{minute:02}"), visible_effect);
         }
         Change::Heal => {
-            let is_over = |symptom: &Symptom| *symptom != Symptom::Vanished;
-            let oldest = instance.symptoms.iter().find(|(_, symptom)| is_over(symptom));
-            after.symptoms.remove(oldest?.0);
+            let is_over = |visible_effect: &VisibleEffect| *visible_effect != VisibleEffect::Vanished;
+            let oldest = instance.visible_effects.iter().find(|(_, visible_effect)| is_over(visible_effect));
+            after.visible_effects.remove(oldest?.0);
         }
     }
     Some(Some(after))
@@ -101,7 +104,7 @@ fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Op
 fn shown(cluster: &Cluster) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for (group, resource) in [("", "nodes"), ("", "pods"), ("coordination.k8s.io", "leases")] {
-        for object in cluster.served.store.list(&GroupResource::new(group, resource), None).objects {
+        for object in cluster.cluster_server.store.list(&GroupResource::new(group, resource), None).objects {
             fields(&format!("{resource}/{}", object.name), &object.value(), &mut lines);
         }
     }

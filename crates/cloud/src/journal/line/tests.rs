@@ -1,12 +1,12 @@
-use nephele_model::{EtcdAlarm, Quota, Room, SimTime, Symptom};
+use nephele_model::{Capacity, EtcdAlarm, Quota, SimTime, VisibleEffect};
 
 use super::*;
-use crate::affliction::affliction_of;
+use crate::active_effect::active_effect_of;
 
 fn machine() -> ResourceId {
     ResourceId {
-        account: "default".into(),
-        group: "demo".into(),
+        namespace: "default".into(),
+        cluster: "demo".into(),
         kind: ResourceKind::Instance,
         name: "m".into(),
     }
@@ -52,8 +52,9 @@ fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
         ..expected("", "")
     };
     let delete = || Request::Delete(machine());
-    let room = Room::CatalogQuota { catalog: ResourceId::catalog("default", "north"), of: Quota::Instances };
-    let full = CloudError::NoRoom { room: Box::new(room), limit: 3, amount: 1, is_kept: false };
+    let capacity =
+        Capacity::CloudQuota { cloud_spec: ResourceId::cloud("default", "north"), of: Quota::Instances };
+    let full = CloudError::NoCapacity { capacity: Box::new(capacity), limit: 3, amount: 1, is_kept: false };
     let until = SimTime::from_millis(6500);
     assert_eq!(
         [
@@ -80,8 +81,9 @@ fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
 
 #[test]
 fn an_event_says_what_happened_in_words() {
-    let symptom = Symptom::EtcdAlarm(EtcdAlarm::NoSpace);
-    let afflicted = |affliction| line(event(EventKind::Afflicted { fault: "full".into(), affliction }));
+    let visible_effect = VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace);
+    let affected_ids =
+        |active_effect| line(event(EventKind::BecameAffected { fault: "full".into(), active_effect }));
     let adopted = |reached, is_deleting| line(event(EventKind::Adopted { reached, is_deleting }));
     let leaked = |is_adopted, is_replaced| {
         let (fault, addresses) = ("full".into(), vec![]);
@@ -98,9 +100,9 @@ fn an_event_says_what_happened_in_words() {
             leaked(true, false),
             leaked(false, true),
             line(event(EventKind::LeakedDeleted { since: AT })),
-            afflicted(Some(affliction_of(&symptom))),
-            afflicted(None),
-            line(Record::RoomFreed { at: AT, room: Room::Zone("a".into()), waiting: machine() }),
+            affected_ids(Some(active_effect_of(&visible_effect))),
+            affected_ids(None),
+            line(Record::CapacityFreed { at: AT, capacity: Capacity::Zone("a".into()), waiting: machine() }),
         ],
         [
             expected("Adopted", "Known again after a restart, with vm, node"),

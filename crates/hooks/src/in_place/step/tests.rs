@@ -1,4 +1,4 @@
-use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
 
 use super::*;
 
@@ -27,7 +27,8 @@ fn object(update: Option<Update>) -> InMemoryMachine {
 fn running(version: &str, update: Option<Update>) -> InMemoryMachine {
     let mut object = InMemoryMachine::default();
     object.metadata.name = Some("m".into());
-    let origin = Origin { software: Some(software(version)), ..Origin::begun(MicroTime(at(-1000))) };
+    let origin =
+        CreationRecord { software: Some(software(version)), ..CreationRecord::begun(MicroTime(at(-1000))) };
     object.instance_mut().origin = Some(origin);
     object.instance_mut().update = update;
     object

@@ -63,7 +63,7 @@ fn every_field_has_its_meaning() {
             regions: set(&["north-1"]),
             instance_types: set(&["large"]),
             markets: BTreeSet::from([Market::Spot]),
-            group: Selector(vec![Requirement::In("team".into(), set(&["blue"]))]),
+            cluster: Selector(vec![Requirement::In("team".into(), set(&["blue"]))]),
             instance: Selector(vec![
                 Requirement::In("a".into(), set(&["x", "y"])),
                 Requirement::NotIn("b".into(), set(&["x"])),
@@ -90,10 +90,10 @@ fn every_field_has_its_meaning() {
 #[test]
 fn every_effect_on_machines_has_its_symptom() {
     let effect = |effect: Value| read(json!({ "effect": effect })).expect("valid").effect;
-    let afflict = |symptom: Symptom| Effect::Afflict(affliction_of(&symptom));
-    assert_eq!(effect(json!({ "notReady": {} })), afflict(Symptom::NotReady));
-    assert_eq!(effect(json!({ "freeze": {} })), afflict(Symptom::Frozen));
-    assert_eq!(effect(json!({ "vanish": {} })), afflict(Symptom::Vanished));
+    let affect = |visible_effect: VisibleEffect| Effect::Affect(active_effect_of(&visible_effect));
+    assert_eq!(effect(json!({ "notReady": {} })), affect(VisibleEffect::NotReady));
+    assert_eq!(effect(json!({ "freeze": {} })), affect(VisibleEffect::Frozen));
+    assert_eq!(effect(json!({ "vanish": {} })), affect(VisibleEffect::Vanished));
     assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
     let of_balancers = json!({ "match": { "operations": ["DeleteLoadBalancer"] }, "effect": { "leak": {} } });
     let read_back = read(of_balancers).expect("valid");
@@ -111,7 +111,7 @@ fn every_effect_on_machines_has_its_symptom() {
         assert_eq!(effect(json!({ "lag": settings })), late);
     }
     for (settings, seconds) in [(json!({}), 120), (json!({ "notice": "30s" }), 30)] {
-        let told = afflict(Symptom::SpotReclaim(Duration::from_secs(seconds)));
+        let told = affect(VisibleEffect::SpotReclaim(Duration::from_secs(seconds)));
         assert_eq!(effect(json!({ "spotReclaim": settings })), told);
     }
     for (settings, seconds) in [
@@ -120,43 +120,46 @@ fn every_effect_on_machines_has_its_symptom() {
         (json!({ "nameSuffix": "-2", "downFor": "0s" }), 0),
     ] {
         let (down_for, name) = (Duration::from_secs(seconds), OtherName::new("-2"));
-        let reboots = afflict(Symptom::Rebooting { down_for, name });
+        let reboots = affect(VisibleEffect::Rebooting { down_for, name });
         assert_eq!(effect(json!({ "nodeRebootsAs": settings })), reboots);
     }
-    assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), afflict(Symptom::EtcdWithoutLeader));
-    let slow = Symptom::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
-    assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), afflict(slow));
-    assert_eq!(effect(json!({ "etcd": { "hiddenMember": {} } })), afflict(Symptom::EtcdMemberHidden));
+    assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), affect(VisibleEffect::EtcdWithoutLeader));
+    let slow = VisibleEffect::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
+    assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), affect(slow));
+    assert_eq!(effect(json!({ "etcd": { "hiddenMember": {} } })), affect(VisibleEffect::EtcdMemberHidden));
     for (expiry, seconds) in [
         (json!({ "expiresIn": "72h" }), 259_200),
         (json!({ "expiresIn": "0s" }), 0),
         (json!({ "expired": {} }), 0),
     ] {
         let early = EarlyExpiry::new(Duration::from_secs(seconds));
-        assert_eq!(effect(json!({ "certificate": expiry })), afflict(Symptom::Certificate(early)));
+        assert_eq!(effect(json!({ "certificate": expiry })), affect(VisibleEffect::Certificate(early)));
     }
-    let reset = |per_million| LoadBalancerTrouble::Reset { after: Duration::from_secs(5), per_million };
-    for (trouble, expected) in [
-        (json!({ "noBackends": {} }), LoadBalancerTrouble::NoBackends),
-        (json!({ "wrongBackends": {} }), LoadBalancerTrouble::WrongBackends),
+    let reset = |per_million| LoadBalancerEffect::Reset { after: Duration::from_secs(5), per_million };
+    for (request_effect, expected) in [
+        (json!({ "noBackends": {} }), LoadBalancerEffect::NoBackends),
+        (json!({ "wrongBackends": {} }), LoadBalancerEffect::WrongBackends),
         (json!({ "reset": { "after": "5s" } }), reset(1_000_000)),
         (json!({ "reset": { "after": "5s", "probability": "0.1" } }), reset(100_000)),
     ] {
-        let expected = afflict(Symptom::LoadBalancer(expected));
-        assert_eq!(effect(json!({ "loadBalancer": trouble })), expected);
+        let expected = affect(VisibleEffect::LoadBalancer(expected));
+        assert_eq!(effect(json!({ "loadBalancer": request_effect })), expected);
     }
-    assert_eq!(effect(json!({ "wrongProviderID": {} })), afflict(Symptom::WrongProviderId));
+    assert_eq!(effect(json!({ "wrongProviderID": {} })), affect(VisibleEffect::WrongProviderId));
     let flap = Flap::new(Duration::from_secs(10), Duration::from_secs(30));
-    assert_eq!(effect(json!({ "flap": { "up": "30s", "down": "10s" } })), afflict(Symptom::Flapping(flap)));
+    assert_eq!(
+        effect(json!({ "flap": { "up": "30s", "down": "10s" } })),
+        affect(VisibleEffect::Flapping(flap))
+    );
     for (name, alarm) in ["NoSpace", "Corrupt"].into_iter().zip(EtcdAlarm::ALL) {
-        assert_eq!(effect(json!({ "etcd": { "alarm": name } })), afflict(Symptom::EtcdAlarm(alarm)));
+        assert_eq!(effect(json!({ "etcd": { "alarm": name } })), affect(VisibleEffect::EtcdAlarm(alarm)));
     }
     for (name, stage) in ["vm", "node", "etcd", "apiServer"].into_iter().zip(Stage::ALL) {
-        assert_eq!(effect(json!({ "hold": { "stage": name } })), afflict(Symptom::Held(stage)));
+        assert_eq!(effect(json!({ "hold": { "stage": name } })), affect(VisibleEffect::Held(stage)));
     }
     let phases = ["preflight", "kubelet-start", "etcd-join", "wait-control-plane"];
     for (name, phase) in phases.into_iter().zip(BootstrapPhase::ALL) {
-        let failed = afflict(Symptom::BootstrapFailed(phase));
+        let failed = affect(VisibleEffect::BootstrapFailed(phase));
         assert_eq!(effect(json!({ "bootstrap": { "failedPhase": name } })), failed);
     }
     let five = Duration::from_secs(300);
@@ -164,7 +167,7 @@ fn every_effect_on_machines_has_its_symptom() {
         (json!({ "ahead": "5m" }), ClockSkew::Ahead(five)),
         (json!({ "behind": "5m" }), ClockSkew::Behind(five)),
     ] {
-        assert_eq!(effect(json!({ "clockSkew": settings })), afflict(Symptom::ClockSkew(skew)));
+        assert_eq!(effect(json!({ "clockSkew": settings })), affect(VisibleEffect::ClockSkew(skew)));
     }
     let pressure = NodeCondition {
         kind: "DiskPressure".into(),
@@ -174,44 +177,50 @@ fn every_effect_on_machines_has_its_symptom() {
     };
     assert_eq!(
         effect(json!({ "nodeCondition": { "type": "DiskPressure", "status": "True" } })),
-        afflict(Symptom::NodeCondition(pressure))
+        affect(VisibleEffect::NodeCondition(pressure))
     );
-    let outage =
-        Effect::Outage { affliction: affliction_of(&Symptom::Frozen), retry_after: Duration::from_secs(5) };
+    let outage = Effect::Outage {
+        active_effect: active_effect_of(&VisibleEffect::Frozen),
+        retry_after: Duration::from_secs(5),
+    };
     assert_eq!(effect(json!({ "outage": {} })), outage);
 }
 
 #[test]
 fn every_trouble_of_api_servers_is_read() {
-    let trouble = |api_server: Value| match read(json!({ "effect": { "apiServer": api_server } })) {
-        Ok(Fault { effect: Effect::Afflict(affliction), .. }) => affliction,
+    let request_effect = |api_server: Value| match read(json!({ "effect": { "apiServer": api_server } })) {
+        Ok(Fault { effect: Effect::Affect(active_effect), .. }) => active_effect,
         other => panic!("{other:?}"),
     };
-    let symptom = |verbs: &[&str], resources: &[&str], kind| {
+    let visible_effect = |verbs: &[&str], resources: &[&str], kind| {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let trouble = ApiServerTrouble { verbs: owned(verbs), resources: owned(resources), kind };
-        affliction_of(&Symptom::ApiServer(trouble))
+        let request_effect =
+            ApiServerRequestEffect { verbs: owned(verbs), resources: owned(resources), kind };
+        active_effect_of(&VisibleEffect::ApiServer(request_effect))
     };
-    use ApiServerTroubleKind::{Cut, Down, Error, Latency, Stale};
-    assert_eq!(trouble(json!({ "down": {} })), symptom(&[], &[], Down));
+    use ApiServerRequestEffectKind::{Cut, Down, Error, Latency, Stale};
+    assert_eq!(request_effect(json!({ "down": {} })), visible_effect(&[], &[], Down));
     assert_eq!(
-        trouble(
+        request_effect(
             json!({ "error": { "code": 503, "probability": "0.25" }, "verbs": ["list"], "resources": ["nodes"] })
         ),
-        symptom(&["list"], &["nodes"], Error { code: 503, per_million: 250_000 })
+        visible_effect(&["list"], &["nodes"], Error { code: 503, per_million: 250_000 })
     );
     assert_eq!(
-        trouble(json!({ "latency": { "duration": "2s", "jitter": "1" } })),
-        symptom(&[], &[], Latency { base: Duration::from_secs(2), jitter_per_million: 1_000_000 })
+        request_effect(json!({ "latency": { "duration": "2s", "jitter": "1" } })),
+        visible_effect(&[], &[], Latency { base: Duration::from_secs(2), jitter_per_million: 1_000_000 })
     );
     assert_eq!(
-        trouble(json!({ "cutWatches": { "after": "1m" } })),
-        symptom(&["watch"], &[], Cut { after: Duration::from_secs(60) })
+        request_effect(json!({ "cutWatches": { "after": "1m" } })),
+        visible_effect(&["watch"], &[], Cut { after: Duration::from_secs(60) })
     );
-    assert_eq!(trouble(json!({ "staleReads": {} })), symptom(&["get", "list", "watch"], &[], Stale));
     assert_eq!(
-        trouble(json!({ "staleReads": {}, "verbs": ["list"], "resources": ["nodes"] })),
-        symptom(&["list"], &["nodes"], Stale)
+        request_effect(json!({ "staleReads": {} })),
+        visible_effect(&["get", "list", "watch"], &[], Stale)
+    );
+    assert_eq!(
+        request_effect(json!({ "staleReads": {}, "verbs": ["list"], "resources": ["nodes"] })),
+        visible_effect(&["list"], &["nodes"], Stale)
     );
 }
 

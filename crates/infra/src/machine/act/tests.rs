@@ -25,12 +25,12 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
         stages: [Stage::Vm, Stage::Node].into_iter().map(|stage| (stage, state(stage))).collect(),
         provider_id: "in-memory://m".into(),
         allocation: Allocation {
-            set: "machinedeployment/md".into(),
+            owner_set: "machinedeployment/md".into(),
             ordinal: Some(2),
             ..Allocation::default()
         },
         zone: None,
-        catalog: "north".into(),
+        cloud_spec: "north".into(),
         region: None,
         hardware: Hardware::default(),
         software: Software { version: "v1.36.3".into(), ..Software::default() },
@@ -43,15 +43,15 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
 
 fn expected(reached: &[(&str, i64)]) -> InstanceRecord {
     let software = update::Software { version: "v1.36.3".into(), ..update::Software::default() };
-    let origin = Origin {
+    let origin = CreationRecord {
         software: Some(software),
-        draw_key: Some(DrawKey { set: "machinedeployment/md".into(), ordinal: 2 }),
+        seed_key: Some(SeedKey { owner_set: "machinedeployment/md".into(), ordinal: 2 }),
         reached: reached
             .iter()
             .map(|(stage, millis)| ((*stage).to_owned(), MicroTime(at(*millis))))
             .collect(),
         cloud: "north".into(),
-        ..Origin::begun(MicroTime(at(1000)))
+        ..CreationRecord::begun(MicroTime(at(1000)))
     };
     InstanceRecord { machine: "m".into(), origin: Some(origin), ..InstanceRecord::default() }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::condition;
 use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
-use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
 use nephele_cloud::Allocation;
 use nephele_model::ClusterId;
 use nephele_testkit::objects;
@@ -37,7 +37,7 @@ fn who_is_asked_before_learns_what_is_to_be() {
         version: "v1.36.3".into(),
         zone: Some("a".into()),
         region: Some("north".into()),
-        catalog: String::new(),
+        cloud_spec: String::new(),
         instance_type: Some("large".into()),
         market: nephele_model::Market::OnDemand,
         hardware: None,
@@ -80,11 +80,11 @@ fn who_is_asked_afterwards_learns_what_was() {
         Some(InMemoryMachineStatus { start_time: start_time.clone(), ..InMemoryMachineStatus::default() });
     let booting = Instance { provider_id: "in-memory://m".into(), ..never };
     assert_eq!(was(&object, Some(&id())), booting);
-    object.instance_mut().origin = Some(Origin {
+    object.instance_mut().origin = Some(CreationRecord {
         addresses: vec![address("10.0.0.7")],
         failure_domain: "a".into(),
         region: "north".into(),
-        ..Origin::begun(MicroTime(Timestamp::UNIX_EPOCH))
+        ..CreationRecord::begun(MicroTime(Timestamp::UNIX_EPOCH))
     });
     let moved = Instance {
         failure_domain: "a".into(),

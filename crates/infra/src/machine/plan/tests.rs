@@ -24,7 +24,7 @@ fn wanted(role: Role) -> Wanted {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
-            catalog: String::new(),
+            cloud_spec: String::new(),
             instance_type: None,
             market: nephele_model::Market::OnDemand,
             hardware: None,
@@ -54,7 +54,7 @@ fn wanted(role: Role) -> Wanted {
 
 /// The decision once extensions have allowed the machine, if they are asked.
 fn plan(object: &InMemoryMachine, validated: Validated) -> Decision {
-    decided(first(object, validated), Answered::Said(Answer::GoOn))
+    decided(first(object, validated), Answered::Said(Answer::Continue))
 }
 
 /// The decision by the answer of the extensions, if they are asked.
@@ -259,7 +259,7 @@ fn an_extension_has_a_machine_wait_until_it_begins() {
     let failed = Answered::Failed("unreachable".into());
     assert_eq!(planned(&fresh, failed), wait(Waiting::FailedHook("unreachable".into())));
     let provide = Decision::Provide { spec: Box::new(fresh.spec.clone()), claimed: vec![] };
-    assert_eq!(planned(&fresh, Answered::Said(Answer::GoOn)), provide);
+    assert_eq!(planned(&fresh, Answered::Said(Answer::Continue)), provide);
     let exists = Wanted { exists: true, ..fresh };
     assert_eq!(planned(&exists, later()), provide);
 }

@@ -40,7 +40,7 @@ fn observed(stages: [StageObservation; 4]) -> MachineObservation {
             ..Allocation::default()
         },
         zone: Some("a".into()),
-        catalog: "north".into(),
+        cloud_spec: "north".into(),
         region: None,
         hardware: Hardware::default(),
         software: Software::default(),

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use nephele_api::conditions::{condition, reasons};
 use nephele_api::core::ClusterStatus;
+use nephele_api::infrastructure::v1beta2::creation_record::{CreationRecord, SeedKey};
 use nephele_api::infrastructure::v1beta2::deletion::Deletion;
-use nephele_api::infrastructure::v1beta2::origin::{DrawKey, Origin};
 use nephele_api::infrastructure::v1beta2::pool_machine::VERSION_ANNOTATION;
 use nephele_api::infrastructure::v1beta2::termination::Termination;
 use nephele_api::infrastructure::v1beta2::{
@@ -30,7 +30,7 @@ fn found(machine: &Machine, cluster: &Cluster) -> Fetched {
         machine: Some(Arc::new(machine.clone())),
         id: Some(id().cluster),
         cluster: Some(Arc::new(cluster.clone())),
-        offer: Some(Arc::default()),
+        resolved_cloud: Some(Arc::default()),
         ..Fetched::default()
     }
 }
@@ -41,7 +41,7 @@ fn observed(authorities_set: bool) -> Option<ClusterObservation> {
 }
 
 fn expected(role: Role) -> Wanted {
-    let (set, machine) = match role {
+    let (owner_set, machine) = match role {
         Role::ControlPlane => ("control-plane", objects::control_plane("demo", "m")),
         Role::Worker => ("machine/m", objects::worker("demo", "m")),
     };
@@ -54,13 +54,13 @@ fn expected(role: Role) -> Wanted {
             version: "v1.36.3".into(),
             zone: None,
             region: None,
-            catalog: "default".into(),
+            cloud_spec: "default".into(),
             instance_type: None,
             market: nephele_model::Market::OnDemand,
             hardware: None,
             image: None,
             start_up: BTreeMap::new(),
-            allocation: Allocation { set: set.to_owned(), ..Allocation::default() },
+            allocation: Allocation { owner_set: owner_set.to_owned(), ..Allocation::default() },
             started_at: None,
             reached: BTreeMap::new(),
             is_deregistered: false,
@@ -179,7 +179,7 @@ fn what_a_terminated_machine_had_reached_is_known() {
     let at = |second| MicroTime(Timestamp::from_second(second).expect("in range"));
     let mut object = objects::in_memory_machine(&machine);
     let reached = [("vm".to_owned(), at(9)), ("node".to_owned(), at(12))].into();
-    object.instance_mut().origin = Some(Origin { reached, ..Origin::begun(at(7)) });
+    object.instance_mut().origin = Some(CreationRecord { reached, ..CreationRecord::begun(at(7)) });
     object.status = Some(InMemoryMachineStatus { start_time: Some(at(7)), ..Default::default() });
     let reached = |object: &InMemoryMachine| {
         wanted(validate(object, found(&machine, &objects::cluster("demo")))).spec.reached
@@ -285,16 +285,16 @@ fn a_machine_is_of_the_set_that_has_no_random_name() {
 fn what_a_machine_got_once_is_what_it_brings_along() {
     let machine = objects::worker("demo", "m");
     let mut object = objects::in_memory_machine(&machine);
-    let draw_key = DrawKey { set: "machinedeployment/md".into(), ordinal: 3 };
-    object.instance_mut().origin = Some(Origin {
+    let seed_key = SeedKey { owner_set: "machinedeployment/md".into(), ordinal: 3 };
+    object.instance_mut().origin = Some(CreationRecord {
         pod_cidrs: vec!["192.168.7.0/24".into()],
-        draw_key: Some(draw_key),
-        ..Origin::begun(MicroTime(Timestamp::UNIX_EPOCH))
+        seed_key: Some(seed_key),
+        ..CreationRecord::begun(MicroTime(Timestamp::UNIX_EPOCH))
     });
     let expected = Allocation {
         addresses: vec![],
         pod_cidrs: vec!["192.168.7.0/24".into()],
-        set: "machinedeployment/md".into(),
+        owner_set: "machinedeployment/md".into(),
         ordinal: Some(3),
     };
     assert_eq!(allocation(&object, Some(&machine)), expected);
@@ -372,7 +372,7 @@ fn a_paused_machine_runs_on_once_it_has_begun_until_its_instance_is_gone() {
     };
     let mut object = objects::in_memory_machine(&machine);
     assert_eq!(begun(&object), None);
-    object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
+    object.instance_mut().origin = Some(CreationRecord::begun(MicroTime(Timestamp::UNIX_EPOCH)));
     assert_eq!(begun(&object), Some(Some(Timestamp::UNIX_EPOCH)));
     // Neither a deletion nor a termination is over when it is asked for.
     object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -397,11 +397,11 @@ fn what_the_cloud_does_not_have_is_a_mistake_before_a_machine_has_booted() {
     let mistake = wanted(validate(&object, fetched())).mistake;
     assert_eq!(mistake, Some(Mistake::Unknown(unknown.clone())));
     // Before the SimulatedCloud of its cluster is known, nothing is a mistake, and nothing boots.
-    let early = Fetched { offer: None, observed: observed(true), ..found(&machine, &cluster) };
+    let early = Fetched { resolved_cloud: None, observed: observed(true), ..found(&machine, &cluster) };
     let early = wanted(validate(&object, early));
     assert_eq!((early.mistake, early.simulated), (None, Simulated::No));
     // It keeps its hardware.
-    object.instance_mut().origin = Some(Origin::begun(MicroTime(Timestamp::UNIX_EPOCH)));
+    object.instance_mut().origin = Some(CreationRecord::begun(MicroTime(Timestamp::UNIX_EPOCH)));
     let booted = wanted(validate(&object, fetched()));
     assert_eq!((booted.mistake, booted.spec.hardware), (None, Some(Hardware::default())));
 }

@@ -7,10 +7,10 @@ use nephele_ipam::Owner;
 use tokio::time::Instant;
 
 use super::entry::{ClaimState, Decision, Entry, Queued, Request};
-use super::{Allocations, Block, LATE_MAX, Space};
+use super::{Allocations, Block, LATE_MAX, PoolRanges};
 use crate::address::Record;
 use crate::fault::Hold;
-use crate::pool::space::Grant;
+use crate::pool::ranges::Grant;
 
 /// The answer of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Allocations {
             }
             _ => {}
         }
-        if self.space.is_none() {
+        if self.ranges.is_none() {
             return Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() };
         }
         let exhausted = !self.has_free() && request.wanted.is_none();
@@ -96,7 +96,7 @@ impl Allocations {
 
     /// Whether nothing is decided about the address of a claim yet, and nothing is known to be.
     pub(crate) fn is_undecided(&self, request: &Request) -> bool {
-        let is_serving = self.built && !self.stale && self.closed.is_none() && self.space.is_some();
+        let is_serving = self.built && !self.stale && self.closed.is_none() && self.ranges.is_some();
         let entry = self.entries.get(&request.owner);
         let has_decision =
             entry.and_then(Entry::decision).is_some_and(|decision| decision.request.uid == request.uid);
@@ -109,7 +109,7 @@ impl Allocations {
         if self.entries.get(&request.owner).is_some_and(has_block) {
             return None;
         }
-        self.space.as_ref().and_then(|space| space.next(&request.owner, request.wanted))
+        self.ranges.as_ref().and_then(|ranges| ranges.next(&request.owner, request.wanted))
     }
 
     /// Puts a request into the queue, at its earlier position if it had one.
@@ -160,7 +160,7 @@ impl Allocations {
         let Some(block) = record.block else {
             return refused(format!("IPAddress {} exists and its address cannot be read", request.owner));
         };
-        match self.space.as_ref().and_then(|space| space.rival(&request.owner, block)) {
+        match self.ranges.as_ref().and_then(|ranges| ranges.rival(&request.owner, block)) {
             Some(rival) => {
                 // The reader of a claim may not know the claims of other namespaces.
                 let is_known = rival.namespace() == request.owner.namespace();
@@ -173,7 +173,7 @@ impl Allocations {
     }
 
     fn granted(&self, decision: &Decision) -> Answer {
-        let grant = self.space.as_ref().map(|space: &Space| space.grant(decision.block));
+        let grant = self.ranges.as_ref().map(|ranges: &PoolRanges| ranges.grant(decision.block));
         match grant {
             Some(grant) => Answer::Granted { grant, first_asked: decision.first_asked },
             None => Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() },

@@ -9,7 +9,7 @@ use super::ask::Answer;
 use super::entry::{ClaimState, Decision, Entry, Request};
 use super::{Allocations, Block};
 use crate::pool::PoolKey;
-use crate::pool::space::Refusal;
+use crate::pool::ranges::Refusal;
 
 /// Whether no Fault keeps an address from the claim of a request.
 pub(crate) type LetsPass<'a> = &'a dyn Fn(&Request, Block) -> bool;
@@ -24,7 +24,7 @@ impl Allocations {
         wants: impl Fn(&Request) -> bool,
         lets_pass: Option<LetsPass<'_>>,
     ) -> usize {
-        if self.space.is_none() || self.is_stale() || self.closed.is_some() {
+        if self.ranges.is_none() || self.is_stale() || self.closed.is_some() {
             return 0;
         }
         let room = room.min(PENDING_MAX.saturating_sub(self.index.decisions));
@@ -51,8 +51,8 @@ impl Allocations {
                 self.wake(&owner);
                 continue;
             }
-            let Some(space) = &mut self.space else { break };
-            match space.allocate(&owner, wanted) {
+            let Some(ranges) = &mut self.ranges else { break };
+            match ranges.allocate(&owner, wanted) {
                 Ok(block) => {
                     self.decide(&owner, block, false);
                     chosen += 1;

@@ -7,7 +7,7 @@ use nephele_ipam::Owner;
 use tokio::time::Instant;
 
 use crate::address::{Finalizers, Record};
-use crate::pool::space::Block;
+use crate::pool::ranges::Block;
 
 /// A claim's request for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use nephele_ipam::Owner;
 use tokio::time::Instant;
 
 use super::entry::Keys;
-use crate::pool::space::Block;
+use crate::pool::ranges::Block;
 
 /// A position in the queue: older claims first, then those that this process saw first, then by name.
 pub(super) type Position = (Timestamp, Instant, Owner);

@@ -15,7 +15,7 @@ use super::{Allocations, LATE_MAX, Meanwhile};
 use crate::address::Record;
 use crate::pool::PoolKey;
 use crate::pool::kinds::PoolSpec;
-use crate::pool::space::{Block, Space};
+use crate::pool::ranges::{Block, PoolRanges};
 
 /// While there are this many decisions, those of another process that have become IPAddresses are forgotten rather than
 /// kept until none of its requests can take effect any more: new claims need half of the room in the pool's status.
@@ -100,7 +100,7 @@ impl Allocations {
         let entries = mem::take(&mut self.entries);
         self.index = Index::default();
         self.contested.clear();
-        self.space = None;
+        self.ranges = None;
         for (owner, Entry { address, claim, late, .. }) in entries {
             if let Some(address) = address.filter(|address| address.unpublished) {
                 before.unpublished.push((owner.clone(), address.record.uid));
@@ -236,19 +236,19 @@ impl Allocations {
 
     /// Switches to this spec.
     pub(crate) fn specify(&mut self, spec: &PoolSpec) {
-        let outcome = match &mut self.space {
-            Some(space) => space.respecify(spec),
-            None => Space::new(spec).map(|space| self.fill(space)),
+        let outcome = match &mut self.ranges {
+            Some(ranges) => ranges.respecify(spec),
+            None => PoolRanges::new(spec).map(|ranges| self.fill(ranges)),
         };
         self.fault = match outcome {
             Ok(()) => String::new(),
             Err(error) => {
-                self.space = None;
+                self.ranges = None;
                 self.contested.clear();
                 error.to_string()
             }
         };
-        if self.space.is_none() {
+        if self.ranges.is_none() {
             self.send_away();
         }
         let blocked: Vec<Owner> = self.index.blocked.values().flatten().cloned().collect();
@@ -257,13 +257,13 @@ impl Allocations {
         }
     }
 
-    fn fill(&mut self, mut space: Space) {
+    fn fill(&mut self, mut ranges: PoolRanges) {
         for (owner, entry) in &self.entries {
             for block in entry.keys().blocks {
-                space.adopt(owner, block);
+                ranges.adopt(owner, block);
             }
         }
-        self.space = Some(space);
+        self.ranges = Some(ranges);
         let contested = self.entries.keys().filter(|owner| self.has_earlier_rival(owner)).cloned();
         self.contested = contested.collect();
     }

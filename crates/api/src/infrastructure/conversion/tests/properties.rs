@@ -13,10 +13,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::infrastructure::{conversion::convert, v1beta1, v1beta2};
+use v1beta2::creation_record::{ClusterCreationRecord, CreationRecord, MachineHardware, SeedKey};
 use v1beta2::deletion::Deletion;
 use v1beta2::instance::InstanceRecord;
 use v1beta2::kubeadm::{Kubeadm, KubeadmCluster, Taint};
-use v1beta2::origin::{ClusterOrigin, DrawKey, MachineHardware, Origin};
 use v1beta2::termination::Termination;
 use v1beta2::update::{Files, Software, Update};
 
@@ -190,8 +190,8 @@ fn instant() -> impl Strategy<Value = MicroTime> {
         .prop_map(|micros| MicroTime(Timestamp::from_microsecond(micros).expect("in range")))
 }
 
-fn cluster_origin() -> impl Strategy<Value = Option<ClusterOrigin>> {
-    option::of((word(), time()).prop_map(|(cluster, created)| ClusterOrigin { cluster, created }))
+fn cluster_origin() -> impl Strategy<Value = Option<ClusterCreationRecord>> {
+    option::of((word(), time()).prop_map(|(cluster, created)| ClusterCreationRecord { cluster, created }))
 }
 
 fn software() -> impl Strategy<Value = Software> {
@@ -215,10 +215,10 @@ prop_compose! {
         hardware in option::of((word(), word(), words())),
         software in option::of(software()),
         kubeadm in option::of((words(), option::of(vec((word(), word()), 0..3)), option::of((word(), vec(word(), 0..3), any::<bool>())))),
-        draw_key in option::of((word(), any::<i64>())),
+        seed_key in option::of((word(), any::<i64>())),
         reached in btree_map(word(), instant(), 0..3),
-    ) -> Origin {
-        Origin {
+    ) -> CreationRecord {
+        CreationRecord {
             start_time,
             addresses: addresses
                 .into_iter()
@@ -247,7 +247,7 @@ prop_compose! {
                     ..KubeadmCluster::default()
                 }),
             }),
-            draw_key: draw_key.map(|(set, ordinal)| DrawKey { set, ordinal }),
+            seed_key: seed_key.map(|(owner_set, ordinal)| SeedKey { owner_set, ordinal }),
             reached,
         }
     }

@@ -32,11 +32,11 @@ fn object() -> impl Strategy<Value = InMemoryCluster> {
             )],
             ..InMemoryClusterStatus::default()
         });
-        let (is_published, has_cloud, is_former) = spec;
+        let (is_published, has_cloud, is_previous) = spec;
         let endpoint = ControlPlaneEndpoint { host: "lb.example".into(), port: 6443 };
         object.spec.control_plane_endpoint = is_published.then_some(endpoint);
         object.spec.cloud_ref = has_cloud.then(|| CloudReference { name: "north".into() });
-        if is_former {
+        if is_previous {
             object.set_first_created(Timestamp::UNIX_EPOCH);
         }
         object

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nephele_api::core::{Cluster, Machine};
 use nephele_api::infrastructure::v1beta2::Initialization;
-use nephele_api::infrastructure::v1beta2::origin::Origin;
+use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
 use nephele_cloud::{ClusterObservation, Hardware, MachineError};
 use nephele_kit::owner_machine;
 use nephele_model::{CloudError, Endpoint};
@@ -19,7 +19,7 @@ use crate::finalizer::Finalizer;
 use crate::finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting, often};
 use crate::machine::fetch::Fetched;
 use crate::machine::validate::validate;
-use crate::offer::Offer;
+use crate::resolved_cloud::ResolvedCloud;
 
 /// What our status and the record of the instance say.
 fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<InstanceRecord>)> {
@@ -38,7 +38,7 @@ fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<In
     let record = (any::<bool>(), any::<bool>(), option::of(any::<bool>())).prop_map(
         move |(begun, terminated, deletion)| InstanceRecord {
             machine: "m".into(),
-            origin: begun.then(|| Origin::begun(time())),
+            origin: begun.then(|| CreationRecord::begun(time())),
             termination: terminated.then(|| Termination { time: time() }),
             deletion: deletion.map(|ended| Deletion { time: time(), ended: ended.then(time) }),
             ..InstanceRecord::default()
@@ -155,7 +155,7 @@ impl Found {
                 machines: 0,
                 etcd_members: vec![],
             }),
-            offer: self.is_offered.then(Arc::<Offer>::default),
+            resolved_cloud: self.is_offered.then(Arc::<ResolvedCloud>::default),
             described: self.described.clone(),
             claims: self.claims.clone(),
             authorities_fault: self.authorities_fault.clone(),
@@ -165,7 +165,11 @@ impl Found {
 
 fn answer() -> impl Strategy<Value = Answered> {
     let later = Answer::Wait { after: Duration::from_secs(7), message: "later".into() };
-    select(vec![Answered::Said(Answer::GoOn), Answered::Said(later), Answered::Failed("unreachable".into())])
+    select(vec![
+        Answered::Said(Answer::Continue),
+        Answered::Said(later),
+        Answered::Failed("unreachable".into()),
+    ])
 }
 
 proptest! {

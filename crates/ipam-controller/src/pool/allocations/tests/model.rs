@@ -136,7 +136,7 @@ impl World {
             uid: uid.into(),
             created: Timestamp::from_second(self.created[index].try_into().expect("small"))
                 .expect("in range"),
-            has_wish: false,
+            has_requested: false,
             cluster: String::new(),
             labels: BTreeMap::new(),
             was_told: false,
@@ -147,8 +147,8 @@ impl World {
     fn choose(&mut self) {
         let mut pool = mem::take(&mut self.pool);
         let (faults, now) = (&self.faults, self.wall());
-        let aside = faults.aside(&key(), now);
-        pool.set_aside(&aside);
+        let quarantined = faults.quarantined(&key(), now);
+        pool.quarantine(&quarantined);
         let before: Vec<_> = pool.decisions().map(|(_, decision)| decision.block).collect();
         let subject = |request: &super::Request| {
             let index = (0..NAMES).find(|index| name(*index) == request.owner).expect("a name of the model");
@@ -160,7 +160,8 @@ impl World {
             |request: &super::Request, next| faults.lets_pass(&subject(request), &key(), next, now);
         pool.choose(BATCH_MAX, wants, Some(&lets_pass));
         let chosen = pool.decisions().map(|(_, decision)| decision.block);
-        let kept: Vec<_> = chosen.filter(|block| !before.contains(block) && aside.contains(block)).collect();
+        let kept: Vec<_> =
+            chosen.filter(|block| !before.contains(block) && quarantined.contains(block)).collect();
         assert!(kept.is_empty(), "{kept:?} are in conflict");
         self.pool = pool;
     }
@@ -237,7 +238,7 @@ impl World {
         if !published && self.pool.is_undecided(&request) {
             let (next, now) = (self.pool.next(&request), self.wall());
             let verdict = self.faults.ask(&self.subject(index, &uid), &key(), next, now);
-            self.pool.set_aside(&self.faults.aside(&key(), now));
+            self.pool.quarantine(&self.faults.quarantined(&key(), now));
             if verdict != Verdict::Passes {
                 self.pool.withdraw(&name(index));
                 return;

@@ -1,0 +1,45 @@
+//! What callers do that shows a mistake of theirs, or that they have to be ready for.
+//!
+//! Only the callers of catalogs that were put are counted: the catalog without a name has no owner, and accounts come and go
+//! without end.
+
+use std::collections::BTreeMap;
+use std::iter::Sum;
+
+use nephele_model::ResourceId;
+use serde::{Deserialize, Serialize};
+
+/// What a caller did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerMistakes {
+    /// Creations that made another instance of a name that had one already.
+    pub double_creates: u64,
+    /// Reads that did not show a change that the caller itself had made.
+    pub missed_reads: u64,
+}
+
+impl Sum for CallerMistakes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            double_creates: sum.double_creates.saturating_add(one.double_creates),
+            missed_reads: sum.missed_reads.saturating_add(one.missed_reads),
+        })
+    }
+}
+
+impl CallerMistakes {
+    /// How many callers of a catalog are told apart. There are three; the name of a caller is any text to the engine.
+    pub const CALLERS_MAX: usize = 16;
+}
+
+/// What the callers of a catalog did, by caller.
+pub type MistakesByCaller = BTreeMap<String, CallerMistakes>;
+
+/// What the callers of a catalog did, with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCallerMistakes {
+    /// The catalog.
+    pub id: ResourceId,
+    /// What its callers did.
+    pub callers: MistakesByCaller,
+}
