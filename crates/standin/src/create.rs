@@ -10,7 +10,14 @@ use crate::names::CLUSTER_FINALIZER;
 use crate::plan::ClusterPlan;
 use crate::planned::{control_plane, infrastructure_cluster, network};
 use crate::references::reference;
-use crate::run::Error;
+
+/// Why the stand-in cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The clusters of the plan could not be created.
+    #[error("failed to create the clusters of the plan: {0}")]
+    Create(String),
+}
 
 /// Creates the objects that a user applies: a Cluster and its InMemoryCluster, which has no owner yet. Existing objects
 /// stay unchanged.

@@ -38,14 +38,15 @@ mod references;
 mod run;
 mod surroundings;
 mod topology;
+mod wanted;
 mod watches;
 mod workload;
 
 pub use conversion::convert;
-pub use create::create;
+pub use create::{Error, create};
 pub use nephele_pki::KeyAlgorithm;
 pub use phases::{AVAILABLE, RUNNING};
 pub use plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, Plan, PlannedClusters};
-pub use run::{Error, crds, crds_without_conversion, play, run};
+pub use run::{crds, crds_without_conversion, play, run};
 pub use surroundings::{Connect, KeyPairs, Surroundings};
 pub use topology::TOPOLOGY_RECONCILED;

@@ -13,8 +13,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::topology::TopologyError;
-
 /// More machines than the manager has room for in a namespace by default, and few enough to add up without an overflow.
 pub(crate) const REPLICAS_MAX: u32 = 100_000;
 
@@ -200,24 +198,6 @@ impl ClusterPlan {
     pub(crate) fn machine_network(&self) -> Option<MachineNetwork> {
         let addresses_from_pools = self.address_pools.clone();
         (!addresses_from_pools.is_empty()).then_some(MachineNetwork { addresses_from_pools })
-    }
-}
-
-/// What a cluster should be, and who says so.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    /// A plan. Its author has created the Cluster and its InMemoryCluster.
-    Plan(ClusterPlan),
-    /// The topology of the Cluster, if it can be read.
-    Topology(Result<ClusterPlan, TopologyError>),
-}
-
-impl Wanted {
-    pub(crate) fn plan(&self) -> Option<&ClusterPlan> {
-        match self {
-            Self::Plan(plan) | Self::Topology(Ok(plan)) => Some(plan),
-            Self::Topology(Err(_)) => None,
-        }
     }
 }
 

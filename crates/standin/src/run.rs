@@ -11,17 +11,17 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::runtime::controller::{Action as Requeue, Config, Controller};
 use kube::{Client, ResourceExt as _};
 use nephele_kit::Clock;
-use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{ActError, Actor};
 use crate::cache::{Caches, Key};
-use crate::create::create;
+use crate::create::{Error, create};
 use crate::decide::{asks_workload, decide, refused};
 use crate::observe::{Observed, Probe, observe};
-use crate::plan::{ClusterPlan, Plan, PlannedClusters, Wanted};
+use crate::plan::{ClusterPlan, Plan, PlannedClusters};
 use crate::surroundings::{KeyPairs, Surroundings};
 use crate::topology;
+use crate::wanted::Wanted;
 use crate::watches::{self, Scheduled};
 use crate::workload::{self, Clients};
 
@@ -34,15 +34,7 @@ const PROBE_OF_MACHINE: Duration = Duration::from_millis(10);
 /// How many clusters are reconciled at a time.
 const CONCURRENCY: u16 = 16;
 
-/// Why the stand-in cannot run.
-#[derive(Debug, Error)]
-pub enum Error {
-    /// The clusters of the plan could not be created.
-    #[error("failed to create the clusters of the plan: {0}")]
-    Create(String),
-}
-
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 enum RoundError {
     #[error("failed to act")]
     Act(#[source] ActError),

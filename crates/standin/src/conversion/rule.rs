@@ -99,7 +99,7 @@ pub(super) fn outward(rules: &[Rule], namespace: &str, object: &mut Map<String, 
                 if let Some(Value::String(group)) = reference.remove("apiGroup") {
                     let version = match group.as_str() {
                         "" => "v1".to_owned(),
-                        group => format!("{group}/{}", NEW),
+                        group => format!("{group}/{NEW}"),
                     };
                     reference.entry("apiVersion").or_insert_with(|| version.into());
                 }

@@ -25,7 +25,7 @@ pub(crate) use self::action::{Action, OwnerAction, PoolAction};
 use self::machine_status::{is_deleting, is_new, node};
 pub(crate) use self::topology::refused;
 use crate::observe::Observed;
-use crate::plan::Wanted;
+use crate::wanted::Wanted;
 
 /// The decision that follows from an observation.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,10 @@ use nephele_api::labels;
 
 use super::action::Action;
 use crate::observe::Observed;
-use crate::plan::{ClusterPlan, Wanted};
+use crate::plan::ClusterPlan;
 use crate::planned::infrastructure_cluster;
 use crate::topology::{completed, condition};
+use crate::wanted::Wanted;
 
 /// The next object to complete or to create, before anything else happens.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Option<Action> {
