@@ -32,7 +32,6 @@ pub struct Cluster {
     pub management: Management,
     /// The namespace of its objects.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

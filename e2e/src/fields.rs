@@ -115,7 +115,6 @@ pub struct Known {
     pub kinds: Vec<String>,
     /// Their paths, or beginnings of paths.
     pub fields: Vec<String>,
-    /// Why, as a sentence.
     pub because: String,
 }
 

@@ -53,7 +53,6 @@ impl Provider {
 /// A manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its process id.
     pub id: u32,
     /// The pod it runs in.
     pub pod: String,

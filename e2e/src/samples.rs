@@ -6,7 +6,6 @@ pub struct Sample<'a> {
     /// The name of the metric.
     pub name: &'a str,
     labels: &'a str,
-    /// The value.
     pub value: f64,
 }
 

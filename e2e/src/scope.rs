@@ -31,9 +31,7 @@ pub const MADE: [Kind; 10] = [
 
 /// A namespace that belongs to one test. [`Scope::finish`] removes it; after a failure it stays for inspection.
 pub struct Scope {
-    /// The management cluster.
     pub management: Management,
-    /// The namespace.
     pub namespace: String,
 }
 

@@ -18,9 +18,7 @@ pub const VERSION: &str = "v1.36.3";
 pub struct Shape {
     /// Number of control plane machines.
     pub control_plane: u32,
-    /// Number of worker machines.
     pub workers: u32,
-    /// Kubernetes version.
     pub version: &'static str,
 }
 

@@ -121,8 +121,9 @@ fn state_folder() -> anyhow::Result<PathBuf> {
 
 /// Makes the manager keep its state in this folder.
 async fn keep_state(scope: &Scope, folder: &Path) -> anyhow::Result<()> {
-    let (management, namespace, name) =
-        (&scope.management, Infrastructure.namespace(), Infrastructure.deployment());
+    let management = &scope.management;
+    let namespace = Infrastructure.namespace();
+    let name = Infrastructure.deployment();
     let leader = manager::leader(management, Infrastructure).await?;
     let deployment = management.get(kinds::DEPLOYMENT, namespace, name).await?;
     // A namespace that is restricted takes a folder of the node only as a claim.
@@ -229,7 +230,8 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
         }
         Change::ScaledToZero => {
             let patch = json!({"spec": {"replicas": 0}});
-            let (namespace, name) = (Infrastructure.namespace(), Infrastructure.deployment());
+            let namespace = Infrastructure.namespace();
+            let name = Infrastructure.deployment();
             management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
             until("the manager to be gone", LIMIT, async || {
                 let left = manager::processes(Infrastructure)?;
@@ -242,7 +244,8 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
             // As with a new image, the next pod starts beside this one.
             let annotations = json!({"replaces": leader.pod});
             let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
-            let (namespace, name) = (Infrastructure.namespace(), Infrastructure.deployment());
+            let namespace = Infrastructure.namespace();
+            let name = Infrastructure.deployment();
             management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
             manager::another_leads(management, Infrastructure, &leader).await?;
         }
@@ -327,8 +330,11 @@ struct Prober {
 
 impl Prober {
     async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
-        let (stop, answers) = (CancellationToken::new(), Arc::<Mutex<Vec<_>>>::default());
-        let (stopped, noted, cluster) = (stop.clone(), Arc::clone(&answers), cluster.clone());
+        let stop = CancellationToken::new();
+        let answers = Arc::<Mutex<Vec<_>>>::default();
+        let stopped = stop.clone();
+        let noted = Arc::clone(&answers);
+        let cluster = cluster.clone();
         let mut workload = at_leader(&cluster).await?;
         let task = tokio::spawn(async move {
             while !stopped.is_cancelled() {

@@ -128,7 +128,8 @@ impl Service<Request<Body>> for Sender {
             return async move { Ok(answer.await?.map(boxed)) }.boxed();
         }
         let lasts = lasts(request.uri().query().unwrap_or_default());
-        let (captured, limit) = (capture_connection(&mut request), self.answer);
+        let captured = capture_connection(&mut request);
+        let limit = self.answer;
         let answer = self.usual.request(request);
         async move {
             if lasts {
@@ -210,7 +211,8 @@ mod tests {
         let patience = Patience { idle: Duration::from_millis(100), ..Patience::USUAL };
         let client = builder(&server, patience).expect("no certificates").build();
         let served = async {
-            let (mut open, arrived) = (JoinSet::new(), Arc::new(Barrier::new(BURST)));
+            let mut open = JoinSet::new();
+            let arrived = Arc::new(Barrier::new(BURST));
             for _ in 0..BURST {
                 let (stream, _) = listener.accept().await.expect("a connection");
                 open.spawn(serve(stream, Arc::clone(&arrived)));

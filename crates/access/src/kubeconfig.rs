@@ -251,7 +251,8 @@ mod tests {
               certificate-authority: null, tls-server-name: '', proxy-url: ''}}]\ncurrent-context: a\n";
         write("empty-fields", empty_fields);
         write("bom", &format!("\u{feff}{}current-context: a\n", entry("a", "https://a.example")));
-        let (a, b) = ("https://a.example/ default", "https://b.example/ default");
+        let a = "https://a.example/ default";
+        let b = "https://b.example/ default";
         let rows: [(&[&str], &str); 17] = [
             (&["a"], a),
             (&["a", "b"], a),

@@ -13,7 +13,6 @@ use crate::no_proxy::{self, NoProxy};
 pub struct Environment {
     /// For servers with `https`: the variable and its value.
     https: Option<(&'static str, String)>,
-    /// For servers with `http`.
     http: Option<(&'static str, String)>,
     /// For which servers there is none.
     no_proxy: String,
@@ -36,7 +35,6 @@ pub struct Proxy {
     pub(crate) scheme: Scheme,
     /// With a port, without credentials.
     pub(crate) url: Uri,
-    /// Name and password.
     pub(crate) credentials: Option<(String, String)>,
     origin: Origin,
 }
@@ -59,7 +57,6 @@ pub enum ProxyError {
     Scheme {
         /// Where the proxy comes from.
         origin: Origin,
-        /// What it has.
         scheme: String,
     },
 }

@@ -53,7 +53,8 @@ async fn answers(cluster: &Value) -> bool {
         "contexts": [{"name": "lab", "context": {"cluster": "lab"}}],
     });
     let kubeconfig = serde_json::from_value(kubeconfig).expect("a kubeconfig");
-    let (options, environment) = (KubeConfigOptions::default(), Environment::default());
+    let options = KubeConfigOptions::default();
+    let environment = Environment::default();
     let server = Server::of(kubeconfig, &options, &environment).await.expect("usable");
     let client = server.client().expect("certificates");
     let request = Request::get("/version").body(Vec::new()).expect("a request");
@@ -62,7 +63,8 @@ async fn answers(cluster: &Value) -> bool {
 
 #[tokio::test]
 async fn the_own_certificate_of_a_server_in_the_kubeconfig_is_trusted_and_no_other() {
-    let (own, other) = (certificate(&["localhost"]), certificate(&["localhost"]));
+    let own = certificate(&["localhost"]);
+    let other = certificate(&["localhost"]);
     let port = serve("127.0.0.1", &own).await;
     for (authority, is_trusted) in [(&own, true), (&other, false)] {
         let cluster = json!({

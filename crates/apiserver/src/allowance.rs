@@ -265,7 +265,8 @@ mod tests {
     #[tokio::test]
     async fn stalled_bodies_of_one_cluster_give_way_to_the_small_ones_of_another() {
         let bodies = budget(100);
-        let (hostile, neighbour) = (Allowance::of(&bodies, true), Allowance::of(&bodies, true));
+        let hostile = Allowance::of(&bodies, true);
+        let neighbour = Allowance::of(&bodies, true);
         let mut stalled: Vec<_> = (0..10).map(|_| Box::pin(hostile.read(never_ending(10)))).collect();
         for stalled in &mut stalled {
             assert!(futures::poll!(stalled.as_mut()).is_pending());
@@ -293,7 +294,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_cluster_works_on_one_large_request_at_a_time_and_another_cluster_on_the_next() {
-        let (hostile, neighbour) = (Allowance::of(&budget(100), true), Allowance::of(&budget(100), true));
+        let hostile = Allowance::of(&budget(100), true);
+        let neighbour = Allowance::of(&budget(100), true);
         let busy = hostile.large.acquire().await;
         let mut large = Box::pin(hostile.large(Held::default(), |_| Ok(1)));
         assert!(futures::poll!(large.as_mut()).is_pending());

@@ -13,17 +13,12 @@ use crate::store::GroupResource;
 pub struct ResourceType {
     /// API group, empty for the core group.
     pub group: String,
-    /// Served versions, preferred first.
     pub versions: Vec<String>,
-    /// Kind, as in `Pod`.
     pub kind: String,
     /// Kind of its list, as in `PodList`.
     pub list_kind: String,
-    /// Plural, lower case.
     pub plural: String,
-    /// Singular, lower case.
     pub singular: String,
-    /// Short names for `kubectl`.
     pub short_names: Vec<String>,
     /// Categories for `kubectl get all`.
     pub categories: Vec<String>,
@@ -39,7 +34,6 @@ pub struct ResourceType {
     pub create_on_update: bool,
     /// What can be done with its objects.
     pub verbs: &'static [&'static str],
-    /// Subresources besides status.
     pub subresources: Vec<&'static str>,
     /// Extra printer columns, for kinds of a CustomResourceDefinition.
     pub columns: Vec<PrinterColumn>,
@@ -55,15 +49,12 @@ pub struct ResourceType {
 /// A printer column of a CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrinterColumn {
-    /// Heading.
     pub name: String,
-    /// OpenAPI type.
     pub kind: String,
     /// JSONPath of the cell's value.
     pub json_path: String,
     /// Zero for the standard view, more for the wide one.
     pub priority: i64,
-    /// Description of the column.
     pub description: String,
 }
 
@@ -158,8 +149,13 @@ fn read(table: &'static str) -> Result<BTreeMap<GroupResource, Arc<ResourceType>
 
 fn row(line: &'static str) -> Option<ResourceType> {
     let mut words = line.split(' ');
-    let (group, versions, plural, kind) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let (scope, short_names, traits) = (words.next()?, words.next()?, words.next()?);
+    let group = words.next()?;
+    let versions = words.next()?;
+    let plural = words.next()?;
+    let kind = words.next()?;
+    let scope = words.next()?;
+    let short_names = words.next()?;
+    let traits = words.next()?;
     let list = |word: &str| match word {
         "-" => Vec::new(),
         names => names.split(',').map(str::to_owned).collect(),
@@ -170,7 +166,8 @@ fn row(line: &'static str) -> Option<ResourceType> {
         categories.retain(|known| known != name);
         categories.len() < before
     };
-    let (generation, unconditional_update) = (take("generation"), take("unconditional"));
+    let generation = take("generation");
+    let unconditional_update = take("unconditional");
     let create_on_update = take("creates");
     let verbs: &[&str] = match (take("answered"), plural) {
         (true, "bindings") => &["create"],

@@ -10,7 +10,6 @@ use crate::budget::{Budget, Grant};
 /// The body of a request, and the grant for its memory.
 #[derive(Default)]
 pub struct Held {
-    /// The whole body.
     pub bytes: Bytes,
     /// None if there is no body.
     grant: Option<Grant>,

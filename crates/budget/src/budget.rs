@@ -64,7 +64,6 @@ struct Table {
     /// The number of the next grant or use.
     next: u64,
     grants: HashMap<u64, Revocable>,
-    /// Owners that hold something.
     held: HashMap<Owner, Held>,
 }
 
@@ -137,7 +136,9 @@ impl Budget {
         let grant = Revocable { owner: self.owner, amount, used: id, revoked: revoked.clone() };
         table.grants.insert(id, grant);
         drop(table);
-        let (table, owner, share_max) = (Arc::clone(&self.table), self.owner, self.share_max);
+        let table = Arc::clone(&self.table);
+        let owner = self.owner;
+        let share_max = self.share_max;
         Some(Grant { table, id, owner, share_max, revoked, pinned: Mutex::new(None) })
     }
 
@@ -174,7 +175,8 @@ impl Table {
     fn victims(&self, owner: Owner, share_max: usize, amount: usize, keep: Option<u64>) -> Option<Vec<u64>> {
         let limit = self.revocable_max.min(self.max.saturating_sub(self.pinned));
         let (own, own_pinned) = self.held_by(owner);
-        let (mut all, mut own) = (self.revocable.saturating_add(amount), own.saturating_add(amount));
+        let mut all = self.revocable.saturating_add(amount);
+        let mut own = own.saturating_add(amount);
         if all <= limit && own.saturating_add(own_pinned) <= share_max {
             return Some(Vec::new());
         }
@@ -344,7 +346,8 @@ mod tests {
     #[test]
     fn an_owner_with_much_loses_to_one_with_little_and_not_the_other_way_round() {
         let budget = Budget::new(10, 10);
-        let (rich, poor) = (budget.share(Owner::unique(), 10), budget.share(Owner::unique(), 10));
+        let rich = budget.share(Owner::unique(), 10);
+        let poor = budget.share(Owner::unique(), 10);
         let stalled = rich.take(5).expect("room");
         let newer = rich.take(4).expect("room");
         let first = poor.take(2).expect("room is made");
@@ -389,7 +392,8 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let (slot, amount) = (0..4_usize, 0..6_usize);
+        let slot = 0..4_usize;
+        let amount = 0..6_usize;
         prop_oneof![
             (slot.clone(), amount.clone()).prop_map(|(slot, amount)| Step::Take { slot, amount }),
             (slot.clone(), amount.clone()).prop_map(|(slot, amount)| Step::Grow { slot, amount }),

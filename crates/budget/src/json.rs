@@ -34,7 +34,9 @@ pub fn parsed_size(json: &[u8], parse: Parse) -> usize {
 /// a time and skips the rest.
 #[must_use]
 pub fn largest_parsed_size(json: &[u8], parse: Parse, levels: usize) -> usize {
-    let (mut largest, mut size, mut depth) = (0_usize, 0_usize, 0_usize);
+    let mut largest = 0_usize;
+    let mut size = 0_usize;
+    let mut depth = 0_usize;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         size = size.saturating_add(1);

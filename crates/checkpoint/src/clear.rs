@@ -72,7 +72,8 @@ pub(crate) async fn all(
 }
 
 async fn remove(client: &Client, kind: &Kind, object: &DynamicObject) -> Result<(), kube::Error> {
-    let (api, name) = (kind.api(client, &object.namespace().unwrap_or_default()), object.name_any());
+    let api = kind.api(client, &object.namespace().unwrap_or_default());
+    let name = object.name_any();
     let metadata = json!({ "annotations": { DELETE_FOR_MOVE_ANNOTATION: "" }, "finalizers": null });
     change(client, kind, object, json!({ "metadata": metadata })).await?;
     let preconditions = Preconditions { uid: object.uid(), resource_version: None };

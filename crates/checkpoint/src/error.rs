@@ -17,7 +17,6 @@ pub enum SaveError {
     Request {
         /// What the request is for.
         what: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
@@ -44,9 +43,7 @@ pub enum FileError {
     /// A line is damaged.
     #[error("failed to understand line {number}")]
     Line {
-        /// The line, from 1.
         number: usize,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -61,25 +58,18 @@ pub enum RestoreError {
     /// The namespaces have objects that the restoration would delete.
     #[error("the namespaces of the checkpoint have {objects} objects, among them {}", listed(.clusters))]
     Occupied {
-        /// How many.
         objects: usize,
         /// The names of the Clusters.
         clusters: Vec<String>,
     },
     /// The management cluster lacks a kind.
     #[error("the management cluster has no {kind} of {api_version}")]
-    Kind {
-        /// Group and version.
-        api_version: String,
-        /// The kind.
-        kind: String,
-    },
+    Kind { api_version: String, kind: String },
     /// The management API would refuse an object: it was asked before anything was removed.
     #[error("the management API would not create the {object}; nothing was removed")]
     Refused {
         /// Its kind, namespace and name.
         object: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
@@ -93,7 +83,6 @@ pub enum RestoreError {
         created: usize,
         /// The objects of the checkpoint.
         objects: usize,
-        /// The cause.
         #[source]
         source: Box<RestoreError>,
     },
@@ -102,7 +91,6 @@ pub enum RestoreError {
     Request {
         /// What the request is for.
         what: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
@@ -112,11 +100,8 @@ pub enum RestoreError {
     /// Objects did not go.
     #[error("{left} objects are still there after {waited:?}, such as {example}")]
     Remains {
-        /// How many.
         left: usize,
-        /// One of them.
         example: String,
-        /// How long it took.
         waited: Duration,
         /// Why the last attempt to remove one failed.
         #[source]
@@ -129,12 +114,7 @@ pub enum RestoreError {
     #[error(
         "the manager does not run the workload cluster {cluster} after {waited:?}; its InMemoryCluster says why"
     )]
-    DoesNotRun {
-        /// Namespace and name.
-        cluster: String,
-        /// How long it took.
-        waited: Duration,
-    },
+    DoesNotRun { cluster: String, waited: Duration },
 }
 
 fn listed(names: &[String]) -> String {

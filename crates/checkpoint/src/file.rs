@@ -22,7 +22,6 @@ const FORMAT: u64 = 1;
 /// Clusters with everything in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// Where it is from.
     pub header: Header,
     /// The objects of the management cluster.
     pub objects: Vec<DynamicObject>,
@@ -34,7 +33,6 @@ pub struct Checkpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     checkpoint: u64,
-    /// When it was saved.
     pub time: Timestamp,
     /// The version of the program that saved it.
     pub version: String,

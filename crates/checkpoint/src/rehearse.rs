@@ -40,7 +40,8 @@ pub(crate) async fn rehearse(
 
 async fn ask(client: &Client, kinds: &[Kind], object: &DynamicObject) -> Result<(), RestoreError> {
     let Some(kind) = kind_of(kinds, object) else { return Ok(()) };
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let namespace = object.namespace().unwrap_or_default();
+    let name = object.name_any();
     let prepared = order::prepared(object, Part::Clusters, &BTreeMap::new());
     let params = PostParams { dry_run: true, ..PostParams::default() };
     match kind.api(client, &namespace).create(&params, &prepared).await {
@@ -105,7 +106,8 @@ mod tests {
     }
 
     async fn restore(client: &Client, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
-        let (workloads, time_limit) = (&Nothing, Duration::from_secs(5));
+        let workloads = &Nothing;
+        let time_limit = Duration::from_secs(5);
         Restore { client, workloads, replace: true, time_limit, report: &|_| {} }.run(checkpoint).await
     }
 
@@ -129,7 +131,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_removed_when_a_creation_would_be_refused() {
         let api = occupied().await;
-        let (checkpoint, before) = (saved(&api).await, there(&api).await);
+        let checkpoint = saved(&api).await;
+        let before = there(&api).await;
         let refusing = api.forbidding(|method, path| method == "POST" && path.ends_with("/machines"));
         let error = restore(&refusing, checkpoint).await.expect_err("it is refused").to_string();
         assert_eq!(error, "the management API would not create the Machine default/w; nothing was removed");
@@ -140,7 +143,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_there_does_not_stand_in_its_own_way() {
         let api = occupied().await;
-        let (checkpoint, before) = (saved(&api).await, there(&api).await);
+        let checkpoint = saved(&api).await;
+        let before = there(&api).await;
         let restored = restore(&api.client(), checkpoint).await.expect("it is restored");
         assert_eq!(restored, Restored { objects: 2, clusters: 0 });
         let after = there(&api).await;

@@ -30,9 +30,7 @@ const TOPOLOGY_MANAGER: &str = "capi-topology";
 
 /// How to restore a checkpoint.
 pub struct Restore<'a, W> {
-    /// The management API.
     pub client: &'a Client,
-    /// The manager.
     pub workloads: &'a W,
     /// Whether to remove what is in the namespaces of the checkpoint.
     pub replace: bool,
@@ -104,7 +102,8 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         self.put_back(clusters).await?;
         (self.report)("Creating the objects");
         self.create_namespaces(namespaces).await?;
-        let (mut uids, mut created) = (BTreeMap::new(), Vec::new());
+        let mut uids = BTreeMap::new();
+        let mut created = Vec::new();
         let mut generations = order::generations(objects).into_iter().peekable();
         while let Some(Generation { part, objects }) = generations.next() {
             created.extend(self.create_all(kinds, part, objects, &mut uids, begun).await?);
@@ -167,7 +166,8 @@ impl<W: Workloads + Sync> Restore<'_, W> {
 
     /// Waits until the manager runs the workload clusters, which it does although they are paused.
     async fn all_run(&self, clusters: &[Value]) -> Result<(), RestoreError> {
-        let (begun, wanted) = (Instant::now(), names(clusters));
+        let begun = Instant::now();
+        let wanted = names(clusters);
         while let Some(cluster) = self.first(&wanted, false).await? {
             if begun.elapsed() >= self.time_limit {
                 return Err(RestoreError::DoesNotRun { cluster, waited: begun.elapsed() });
@@ -228,7 +228,8 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         uids: &BTreeMap<String, String>,
         begun: &AtomicUsize,
     ) -> Result<(Created<'k>, (String, String)), RestoreError> {
-        let (api, name) = (kind.api(self.client, &saved.namespace().unwrap_or_default()), saved.name_any());
+        let api = kind.api(self.client, &saved.namespace().unwrap_or_default());
+        let name = saved.name_any();
         let failed = |what: &str| request(&format!("{what} {} {name}", kind.resource.kind));
         let prepared = order::prepared(&saved, part, uids);
         let made = api.create(&PostParams::default(), &prepared).await;

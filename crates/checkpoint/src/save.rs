@@ -75,7 +75,8 @@ pub(crate) async fn members(
 }
 
 async fn list(client: &Client, kind: &Kind, namespace: &str) -> Result<Vec<DynamicObject>, kube::Error> {
-    let (api, mut params) = (kind.api(client, namespace), ListParams::default().limit(PAGE));
+    let api = kind.api(client, namespace);
+    let mut params = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
     loop {
         let page = match api.list(&params).await {

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
 /// 127.0.0.1, or ::1 where this machine has no IPv4.
 pub(crate) fn loopback() -> IpAddr {
-    let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
+    let v4 = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let v6 = IpAddr::from(Ipv6Addr::LOCALHOST);
     chosen(v4, v6, |address| TcpListener::bind((address, 0)).map(drop))
 }
 
@@ -24,7 +25,8 @@ mod tests {
 
     #[test]
     fn a_machine_without_ipv4_is_reached_over_ipv6() {
-        let (first, second) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from(Ipv6Addr::LOCALHOST));
+        let first = IpAddr::from([127, 0, 0, 1]);
+        let second = IpAddr::from(Ipv6Addr::LOCALHOST);
         let of = |of_first: Option<ErrorKind>, of_second: Option<ErrorKind>| {
             chosen(first, second, |address| {
                 let kind = if address == first { of_first } else { of_second };

@@ -80,7 +80,9 @@ pub fn start(
         Arc::clone(&services.clock),
     );
     let prepare = shutdown.clone().run_until_cancelled_owned(prepare).map(|_| Ok(()));
-    let (told, clock, store) = (hooks.clone(), Arc::clone(&services.clock), runner.store());
+    let told = hooks.clone();
+    let clock = Arc::clone(&services.clock);
+    let store = runner.store();
     let run = runner.run(
         move |object| {
             reconcile(object, Arc::clone(&reconciler), told.clone(), store.clone(), Arc::clone(&clock))

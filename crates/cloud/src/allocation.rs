@@ -291,8 +291,8 @@ mod tests {
     fn a_leaked_instance_keeps_its_address_and_nothing_else() {
         let networks = ["192.168.0.0/24".to_owned()];
         let mut allocations = Allocations::default();
-        let (first, since) =
-            (allocations.allocate(&id("m"), &networks, of_set("md")), SimTime::from_millis(7));
+        let first = allocations.allocate(&id("m"), &networks, of_set("md"));
+        let since = SimTime::from_millis(7);
         let addresses: Vec<_> = first.ip_addresses().map(str::to_owned).collect();
         allocations.leak("m", since, &addresses);
         allocations.leak("m", since, &addresses);

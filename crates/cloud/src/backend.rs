@@ -21,7 +21,6 @@ pub struct Backend {
 /// Why a machine behind a load balancer gets no connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfService {
-    /// One word for it.
     pub reason: OutOfServiceReason,
     /// More words, with the name of the fault. Empty if no fault causes it.
     pub message: String,

@@ -46,7 +46,8 @@ pub(crate) fn api_server(
 
 /// The certificate that a machine's etcd member presents to clients and peers.
 pub(crate) fn etcd_member(spec: &ClusterSpec, machine: &MachineSpec, started_at: Timestamp) -> LeafRequest {
-    let (name, node) = (&machine.id.name, machine.node_name());
+    let name = &machine.id.name;
+    let node = machine.node_name();
     let (not_before, not_after) = validity(started_at, 365 * DAY);
     let mut request = LeafRequest {
         common_name: node.to_string(),

@@ -26,11 +26,9 @@ use crate::spec::ClusterSpec;
 pub struct ClusterObjects {
     /// The namespace of the cluster.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// When it was created. Another cluster of this name does not get the objects.
     pub created_at: Timestamp,
-    /// The objects.
     pub objects: Vec<ObjectRecord>,
 }
 
@@ -39,11 +37,9 @@ pub struct ClusterObjects {
 pub struct ObjectRecord {
     /// API group; empty for the core group.
     pub group: String,
-    /// Plural, lower case.
     pub resource: String,
     /// The namespace in the cluster; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
     pub name: String,
     /// The object as clients see it. None if every cluster has it at first and a client deleted it.
     pub object: Option<Value>,
@@ -85,9 +81,7 @@ pub enum PutBackError {
     /// An object cannot have been one of a cluster.
     #[error("failed to read the objects of cluster {cluster}")]
     Objects {
-        /// The cluster.
         cluster: ClusterId,
-        /// The cause.
         #[source]
         source: Box<RestoreError>,
     },

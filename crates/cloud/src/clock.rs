@@ -116,7 +116,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_published_time_reads_back_as_the_same_cloud_time(millis in 0_u64..200_000_000_000_000) {
-            let (clock, at) = (clock_at(0), SimTime::from_millis(millis));
+            let clock = clock_at(0);
+            let at = SimTime::from_millis(millis);
             prop_assert_eq!(clock.at(clock.wall_time(at)), at);
         }
     }

@@ -79,7 +79,6 @@ pub struct CloudConfig {
     pub machines_max: Option<u32>,
     /// The built-in catalog, for machines whose specification names no catalog.
     pub cloud_spec: CloudSpec,
-    /// The wall clock.
     pub clock: WallClock,
 }
 
@@ -253,7 +252,8 @@ impl Cloud {
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
         tasks.spawn(timed("listener of a cluster", listening.serve(cluster.cluster_server.clone(), lease)));
-        let (cloud, kept_up) = (self.clone(), cluster.clone());
+        let cloud = self.clone();
+        let kept_up = cluster.clone();
         tasks.spawn(timed("objects of a cluster", async move {
             tokio::join!(
                 kept_up.keep_addons(),
@@ -345,7 +345,8 @@ impl Cloud {
     /// Binds the wanted port, or the lowest port that is free in the range and in the operating system. No port of a leaked
     /// load balancer is free. Called while clusters are locked, see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
-        let (config, ports) = (&self.inner.config, &self.inner.ports);
+        let config = &self.inner.config;
+        let ports = &self.inner.ports;
         // A port comes free under the lock that is held here, after its load balancer has leaked.
         let leaked = self.look(leaked_ports);
         let bind = |port| self.inner.network.open(config.bind_address, port);
@@ -371,7 +372,8 @@ impl Cloud {
             })?;
             return Ok((listener, lease));
         }
-        let (first, last) = (*config.ports.start(), *config.ports.end());
+        let first = *config.ports.start();
+        let last = *config.ports.end();
         let mut from = first;
         while let Some(lease) = PortLease::take_lowest(ports, from, |port| leaked.contains_key(&port)) {
             match bind(lease.port) {
@@ -570,7 +572,8 @@ impl Cloud {
 
     /// Creates the instance of a machine that its cluster has admitted.
     fn create_instance(&self, cluster: &Cluster, spec: &MachineSpec) -> Result<(), CallError> {
-        let (resource, name) = (spec.id.resource(), &spec.id.name);
+        let resource = spec.id.resource();
+        let name = &spec.id.name;
         self.ask_as(spec.caller.as_str(), creation(spec, self.clock())).inspect_err(|_| {
             // A fault may lose the answer of a creation that was carried out.
             if !self.look(|engine| engine.get(&resource).is_some()) {
@@ -608,7 +611,8 @@ impl Cloud {
     #[must_use]
     pub fn observe_machine(&self, id: &MachineId) -> Option<MachineObservation> {
         let cluster = self.cluster(&id.cluster)?;
-        let (resource, clock) = (id.resource(), self.clock());
+        let resource = id.resource();
+        let clock = self.clock();
         let seen = self.catch_up(&cluster, |engine| {
             let resource = engine.get(&resource)?;
             let stage =
@@ -701,7 +705,8 @@ impl Cloud {
         spec: MachineSpec,
         since: Option<jiff::Timestamp>,
     ) -> Result<(), MachineError> {
-        let (id, since) = (spec.id.clone(), since.map(|since| self.clock().at(since)));
+        let id = spec.id.clone();
+        let since = since.map(|since| self.clock().at(since));
         let adoption = |spec: &MachineSpec| match creation(spec, self.clock()) {
             Request::Adopt { spec, previous } => {
                 Some(Request::Adopt { spec, previous: Box::new(Previous { deleting: since, ..*previous }) })
@@ -900,8 +905,10 @@ impl Cloud {
             self.tell(Changed::Everything);
             return true;
         }
-        let (mut clusters, mut faults) = (BTreeSet::new(), BTreeSet::new());
-        let (mut usage, mut cleared) = (BTreeSet::new(), BTreeSet::new());
+        let mut clusters = BTreeSet::new();
+        let mut faults = BTreeSet::new();
+        let mut usage = BTreeSet::new();
+        let mut cleared = BTreeSet::new();
         for entry in batch.iter() {
             let took = times.read(&entry.record, new.contains(&entry.sequence));
             took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));

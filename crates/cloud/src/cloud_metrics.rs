@@ -142,7 +142,6 @@ struct Stocked {
 /// The limits of all clouds.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Capacities {
-    /// By what they count.
     quotas: BTreeMap<&'static str, BTreeMap<CloudName, Level>>,
     stocks: BTreeMap<Stocked, Level>,
 }
@@ -160,7 +159,8 @@ fn capacities(engine: &Engine) -> Capacities {
                 }
                 Capacity::Stock { instance_type, zone, .. } => {
                     let any = |name: Option<String>| name.unwrap_or_else(|| ALL.to_owned());
-                    let (zone, instance_type) = (any(zone), any(instance_type));
+                    let zone = any(zone);
+                    let instance_type = any(instance_type);
                     capacities.stocks.insert(Stocked { cloud: cloud.clone(), zone, instance_type }, level);
                 }
                 Capacity::Quota { .. } | Capacity::Zone(_) => {}
@@ -191,7 +191,8 @@ fn clocks(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, Reading> {
     let reading = |id: &ResourceId| {
         let ClockSetting { rate, is_paused, .. } = engine.clock_setting(id)?;
         let time = engine.clock(id).map_or_else(|| now.into(), |clock| clock.time(now));
-        let (rate, seconds) = (rate.millionths() as f64 / 1e6, time.as_micros() as f64 / 1e6);
+        let rate = rate.millionths() as f64 / 1e6;
+        let seconds = time.as_micros() as f64 / 1e6;
         Some((name(id), Reading { rate, is_paused, seconds }))
     };
     engine.cloud_ids().filter_map(reading).collect()
@@ -239,7 +240,8 @@ mod tests {
                 kind: ResourceKind::Instance,
                 name: name.into(),
             };
-            let (cloud_spec, zone) = ("north".into(), Some("a".into()));
+            let cloud_spec = "north".into();
+            let zone = Some("a".into());
             Request::Create(ResourceSpec { cloud_spec, zone, ..ResourceSpec::new(id) })
         };
         for request in [put, create("m"), create("n")] {

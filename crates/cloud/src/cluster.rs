@@ -35,7 +35,6 @@ use crate::tls::{ApiServerTls, Credentials};
 /// A running cluster.
 pub(crate) struct Cluster {
     pub(crate) spec: ClusterSpec,
-    /// Its published endpoint.
     pub(crate) endpoint: Endpoint,
     /// The parts that its connections need.
     pub(crate) cluster_server: Arc<ClusterServer>,

@@ -84,7 +84,6 @@ pub(crate) struct ClusterServer {
     pub(crate) clients: Owner,
     /// Memory for responses that are not read yet.
     pub(crate) responses: Budget,
-    /// Places for port-forwards.
     pub(crate) tunnels: Arc<Semaphore>,
     /// Cancelled when the cluster is deleted, which ends everything that runs for it.
     pub(crate) over: CancellationToken,

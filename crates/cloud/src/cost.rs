@@ -12,7 +12,6 @@ use crate::clock::{cloud_time, instant};
 pub struct CostObservation {
     /// The time in the cloud.
     pub time: Timestamp,
-    /// All together.
     pub all: Spent,
     /// By cluster. Only the dearest of the clusters without machines are remembered.
     pub clusters: BTreeMap<String, Spent>,

@@ -32,7 +32,8 @@ impl Driver {
 
     /// Applies an operation, and lets happen what is due by its time, before and after it.
     pub(crate) fn apply(&self, operation: Operation) -> Outcome {
-        let (now, is_read) = (operation.at, operation.request.is_read());
+        let now = operation.at;
+        let is_read = operation.request.is_read();
         // Polls in small parts first, so that the operation itself finds little left to do.
         self.poll(now);
         let (outcome, has_moved) = self.change(|engine| {

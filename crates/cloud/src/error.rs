@@ -28,7 +28,6 @@ pub enum CallError {
     Refused {
         /// The name of the call, such as `CreateInstance`.
         verb: &'static str,
-        /// The cause.
         #[source]
         source: CloudError,
     },
@@ -37,7 +36,6 @@ pub enum CallError {
     Delayed {
         /// The name of the call.
         verb: &'static str,
-        /// When to ask again.
         until: Timestamp,
         /// The time from the request until then.
         after: Duration,
@@ -73,7 +71,6 @@ pub enum ClusterError {
     /// The cluster's published port is in use.
     #[error("failed to listen on port {port}")]
     PortInUse {
-        /// The port.
         port: u16,
         /// The error of the operating system. None if a cluster that is being deleted has not released the port yet.
         #[source]
@@ -82,7 +79,6 @@ pub enum ClusterError {
     /// The cluster's published port belongs to a cluster that was published under it before.
     #[error("failed to listen on port {port}: it belongs to {}", named(owner.as_ref()))]
     PortReserved {
-        /// The port.
         port: u16,
         /// The cluster that has the port; none when it is in another namespace.
         owner: Option<ClusterId>,
@@ -90,7 +86,6 @@ pub enum ClusterError {
     /// The cluster's published port belongs to a leaked load balancer.
     #[error("failed to listen on port {port}: it belongs to the leaked load balancer of {}", named(cluster.as_ref()))]
     PortLeaked {
-        /// The port.
         port: u16,
         /// The cluster that the load balancer was for; none when it is in another namespace.
         cluster: Option<ClusterId>,
@@ -99,10 +94,7 @@ pub enum ClusterError {
     #[error(
         "failed to listen on port {port}: this manager does not serve it (--workload-ports, --moved-ports)"
     )]
-    PortOutside {
-        /// The port.
-        port: u16,
-    },
+    PortOutside { port: u16 },
     /// A listener could not be opened, whatever the port.
     #[error("failed to listen on port {port}")]
     Listen {
@@ -126,12 +118,7 @@ pub enum ClusterError {
     PortsUnknown,
     /// No port of the range is free.
     #[error("failed to find a free port from {first} to {last}")]
-    PortsExhausted {
-        /// Start of the range.
-        first: u16,
-        /// End of the range.
-        last: u16,
-    },
+    PortsExhausted { first: u16, last: u16 },
     /// The cluster does not exist.
     #[error("failed to find cluster {0}")]
     Unknown(ClusterId),

@@ -14,7 +14,6 @@ use crate::error::CallError;
 pub struct FaultObservation {
     /// Whether it can still hit.
     pub phase: FaultPhase,
-    /// When it began.
     pub began: Timestamp,
     /// How many operations it has matched while it was active.
     pub matched: u64,
@@ -36,7 +35,6 @@ pub struct FaultObservation {
 /// A machine or a cluster that a fault afflicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affected {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The machine. None for the cluster itself.
     pub machine: Option<String>,
@@ -76,7 +74,6 @@ impl Affected {
 /// A hit of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
-    /// The time.
     pub at: Timestamp,
     /// The operation, such as `CreateInstance`. None if the fault afflicted the machine.
     pub operation: Option<&'static str>,
@@ -89,7 +86,6 @@ pub struct FaultHit {
 /// What a fault did in an earlier process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHistory {
-    /// When it began.
     pub began: Timestamp,
     /// How many operations it had matched.
     pub matched: u64,
@@ -194,7 +190,9 @@ impl Cloud {
     #[must_use]
     pub fn observe_fault(&self, id: &FaultId) -> Option<FaultObservation> {
         let leaked = self.leaked_by(id);
-        let (id, now, clock) = (id.resource(), self.now(), self.clock());
+        let id = id.resource();
+        let now = self.now();
+        let clock = self.clock();
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
             let affected = state.affected_ids.iter().map(|id| Affected::of(state, id, engine)).collect();
@@ -203,7 +201,8 @@ impl Cloud {
         })?;
         let hit = |hit: &nephele_engine::Hit| {
             let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
-            let (at, operation) = (clock.wall_time(hit.at), hit.operation.map(Verb::as_str));
+            let at = clock.wall_time(hit.at);
+            let operation = hit.operation.map(Verb::as_str);
             FaultHit { at, operation, cluster, machine }
         };
         Some(FaultObservation {

@@ -324,7 +324,8 @@ mod tests {
     /// Two clusters follow the same script: one reads after each step, and one reads only when it has to.
     fn lag(script: Vec<(Step, usize, usize)>) -> Result<(), TestCaseError> {
         let driver = driver();
-        let (prompt, late) = (cluster_following(&driver), cluster_following(&driver));
+        let prompt = cluster_following(&driver);
+        let late = cluster_following(&driver);
         let follow = |cluster: &Cluster| {
             cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
         };

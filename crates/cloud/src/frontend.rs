@@ -97,7 +97,8 @@ impl Frontend {
             settings: Arc::new(settings),
             epoch: CancellationToken::new(),
         };
-        let (turns, connections) = (AtomicU64::new(0), AtomicU64::new(0));
+        let turns = AtomicU64::new(0);
+        let connections = AtomicU64::new(0);
         Self { state: watch::Sender::new(state), turns, connections }
     }
 

@@ -24,6 +24,5 @@ pub(crate) fn control_plane_node(machine: &str) -> Cow<'_, str> {
 pub struct MachineAddress {
     /// `InternalIP`, `Hostname`, … as in Cluster API's `MachineAddress`.
     pub kind: String,
-    /// The address.
     pub address: String,
 }

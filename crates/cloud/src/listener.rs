@@ -33,7 +33,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts connections until the cluster is deleted. Then closes the listener and releases its port, in this order.
 pub(crate) async fn serve(cluster: Arc<ClusterServer>, listener: TcpListener, lease: PortLease) {
-    let (tasks, over) = (&cluster.shared.tasks, &cluster.over);
+    let tasks = &cluster.shared.tasks;
+    let over = &cluster.over;
     let span = tracing::info_span!("listener", cluster = %cluster.id);
     let serve = |stream, peer: SocketAddr, place| {
         Connection { cluster: cluster.clone(), peer: Owner::peer(peer.ip()), place }.run(stream)
@@ -143,6 +144,5 @@ struct Greeted {
     user: Option<UserInfo>,
     /// Whether it reached a server of another cluster.
     is_foreign: bool,
-    /// Ends the connection.
     epoch: CancellationToken,
 }

@@ -77,23 +77,20 @@ impl Metrics {
                 "Requests answered by workload API servers.",
                 &["verb", "resource", "code"],
             )?,
-            request_seconds: registered(registry, HistogramVec::new(request_seconds()?, &["verb"])?)?,
+            request_seconds: registered(registry, request_seconds()?)?,
             etcd_calls: counters(
                 "nephele_workload_etcd_calls_total",
                 "Calls answered by workload etcd members.",
                 &["method", "code"],
             )?,
-            etcd_seconds: registered(registry, HistogramVec::new(etcd_seconds()?, &["method"])?)?,
+            etcd_seconds: registered(registry, etcd_seconds()?)?,
             operations: counters(
                 "nephele_cloud_operations_total",
                 "Operations of the simulated cloud, by what came of them: Accepted, AlreadyDone, Delayed, or the reason of a \
                  refusal.",
                 &["operation", "outcome"],
             )?,
-            operation_seconds: registered(
-                registry,
-                HistogramVec::new(operation_seconds(), &["verb", "stage"])?,
-            )?,
+            operation_seconds: registered(registry, operation_seconds()?)?,
             stages_reached: registered(registry, stages_reached()?)?,
             clusters: gauge("nephele_clusters", "Simulated clusters.")?,
             machines: gauge("nephele_machines", "Simulated machines.")?,
@@ -117,12 +114,16 @@ impl Metrics {
     }
 }
 
-fn request_seconds() -> Result<HistogramOpts, prometheus::Error> {
-    answers("nephele_workload_request_seconds", "Time to answer a request of a workload API server.")
+fn request_seconds() -> Result<HistogramVec, prometheus::Error> {
+    let options =
+        answers("nephele_workload_request_seconds", "Time to answer a request of a workload API server.")?;
+    HistogramVec::new(options, &["verb"])
 }
 
-fn etcd_seconds() -> Result<HistogramOpts, prometheus::Error> {
-    answers("nephele_workload_etcd_call_seconds", "Time to answer a call of a workload etcd member.")
+fn etcd_seconds() -> Result<HistogramVec, prometheus::Error> {
+    let options =
+        answers("nephele_workload_etcd_call_seconds", "Time to answer a call of a workload etcd member.")?;
+    HistogramVec::new(options, &["method"])
 }
 
 fn state_commit_seconds() -> Result<HistogramOpts, prometheus::Error> {
@@ -137,13 +138,13 @@ fn answers(name: &str, help: &str) -> Result<HistogramOpts, prometheus::Error> {
     Ok(HistogramOpts::new(name, help).buckets(exponential_buckets(0.000_05, 4.0, 9)?))
 }
 
-fn operation_seconds() -> HistogramOpts {
-    HistogramOpts::new(
+fn operation_seconds() -> Result<HistogramVec, prometheus::Error> {
+    let options = HistogramOpts::new(
         "nephele_operation_seconds",
         "How long operations of the simulated cloud took, in seconds of the cloud: from when a creation or deletion was \
          accepted until a stage was reached, or until nothing was left to be done (all).",
-    )
-    .buckets(OPERATION_BUCKETS.into())
+    );
+    HistogramVec::new(options.buckets(OPERATION_BUCKETS.into()), &["verb", "stage"])
 }
 
 fn stages_reached() -> Result<IntGaugeVec, prometheus::Error> {

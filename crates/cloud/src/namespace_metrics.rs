@@ -113,8 +113,8 @@ impl Collector for NamespaceMetrics {
         let (instances, balancers, spent, found, faults) = self.driver.look(|engine| {
             let of_kind = |kind| leaked(engine, kind);
             let found = by_caller(engine.all_caller_mistakes());
-            let (instances, balancers) =
-                (of_kind(ResourceKind::Instance), of_kind(ResourceKind::LoadBalancer));
+            let instances = of_kind(ResourceKind::Instance);
+            let balancers = of_kind(ResourceKind::LoadBalancer);
             (instances, balancers, spent(engine, now), found, faults(engine.faults(), now))
         });
         self.leaked.reset();
@@ -302,7 +302,8 @@ mod tests {
         let callers = |all: &[(&str, CallerMistakes)]| {
             all.iter().map(|(caller, found)| ((*caller).to_owned(), *found)).collect::<MistakesByCaller>()
         };
-        let (north, south) = (ResourceId::cloud("default", "north"), ResourceId::cloud("other", "south"));
+        let north = ResourceId::cloud("default", "north");
+        let south = ResourceId::cloud("other", "south");
         let all = [
             (&north, &callers(&[("machine", found(1, 2)), ("a", found(3, 0)), ("b", found(0, 4))])),
             (&south, &callers(&[("machine", found(5, 6))])),

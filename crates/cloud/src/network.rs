@@ -74,7 +74,8 @@ impl InProcess {
         // Each request has a connection of its own.
         let broken = cluster.frontend.breaks_connections().then(|| cluster.broken());
         let tunnel = Tunnel::of(&cluster);
-        let (over, epoch) = (cluster.over.clone(), cluster.frontend.epoch());
+        let over = cluster.over.clone();
+        let epoch = cluster.frontend.epoch();
         tokio::select! {
             response = serve::answer(&cluster, tunnel, request) => Ok(match broken {
                 Some(broken) => request_effect::cut(response, broken),

@@ -13,7 +13,6 @@ use crate::user_data::Kubeadm;
 /// The state of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterObservation {
-    /// Its published endpoint.
     pub endpoint: Endpoint,
     /// Whether its authorities are known.
     pub authorities_set: bool,
@@ -28,7 +27,6 @@ pub struct ClusterObservation {
 /// A load balancer as the cloud describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancer {
-    /// Its endpoint.
     pub endpoint: Endpoint,
     /// The machines that are registered with it, by name.
     pub backends: BTreeMap<String, Backend>,
@@ -45,15 +43,12 @@ pub struct MachineObservation {
     pub provider_id: String,
     /// Its allocation in its cluster.
     pub allocation: Allocation,
-    /// Its zone.
     pub zone: Option<String>,
     /// The catalog that it was made from.
     pub cloud_spec: String,
     /// The region of its zone, if known.
     pub region: Option<String>,
-    /// Its hardware.
     pub hardware: Hardware,
-    /// Its software.
     pub software: Software,
     /// What its kubeadm configuration says.
     pub kubeadm: Option<Box<Kubeadm>>,
@@ -122,15 +117,9 @@ pub enum StageObservation {
         due: Option<Timestamp>,
     },
     /// Reached.
-    Reached {
-        /// The time.
-        at: Timestamp,
-    },
+    Reached { at: Timestamp },
     /// Failed.
-    Failed {
-        /// The cause.
-        cause: String,
-    },
+    Failed { cause: String },
 }
 
 /// The state of a deletion.
@@ -139,10 +128,7 @@ pub enum Deletion {
     /// Nothing is left.
     Gone,
     /// The deletion takes time. A change will report its end.
-    InProgress {
-        /// When it began.
-        since: Timestamp,
-    },
+    InProgress { since: Timestamp },
 }
 
 /// A change. It has only ids: read the state again.

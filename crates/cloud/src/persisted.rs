@@ -107,7 +107,8 @@ impl Persister {
         let Content { objects, deleted } = content;
         let was_restored = !(objects.is_empty() && deleted.is_empty());
         if was_restored {
-            let (objects, deleted) = (objects.len(), deleted.len());
+            let objects = objects.len();
+            let deleted = deleted.len();
             tracing::info!(cluster = %cluster.id, objects, deleted, "Restored a cluster's objects");
         }
         let deleted = Arc::new(Mutex::new(deleted));

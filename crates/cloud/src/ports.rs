@@ -31,7 +31,6 @@ pub(crate) struct Ports {
     moved: Vec<RangeInclusive<u16>>,
     /// The most clusters of a namespace that have a port.
     share: usize,
-    /// Ports with a listener.
     taken: BTreeSet<u16>,
     /// The clusters that a port is reserved for, in the order of the line. No line is empty.
     reserved: BTreeMap<u16, VecDeque<ClusterId>>,
@@ -61,7 +60,9 @@ impl Ports {
         share: Option<u32>,
     ) -> Self {
         let share = share.and_then(|share| usize::try_from(share).ok()).unwrap_or(usize::MAX);
-        let (taken, reserved, port_of) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        let taken = BTreeSet::new();
+        let reserved = BTreeMap::new();
+        let port_of = BTreeMap::new();
         Self { range, moved, share, taken, reserved, port_of }
     }
 
@@ -197,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_reserved_port_is_for_those_in_line_in_their_order() {
-        let (a, b) = (cluster("a"), cluster("b"));
+        let a = cluster("a");
+        let b = cluster("b");
         let mut ports = unlimited(20_000..=20_001);
         assert_eq!((ports.reserve(&a, 20_000), ports.reserve(&b, 20_000)), (Ok(()), Ok(())));
         assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));

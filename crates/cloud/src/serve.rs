@@ -48,7 +48,8 @@ where
         if let Some(user) = &user {
             request.extensions_mut().insert(user.clone());
         }
-        let (cluster, tunnel) = (answering.clone(), tunnel.clone());
+        let cluster = answering.clone();
+        let tunnel = tunnel.clone();
         async move { Ok::<_, Infallible>(answer(&cluster, tunnel, request).await) }
     });
     let http =

@@ -17,7 +17,6 @@ use nephele_model::Caller;
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSpec {
-    /// Its name.
     pub id: ClusterId,
     /// The labels of its Cluster, by which faults select it.
     pub labels: BTreeMap<String, String>,
@@ -79,7 +78,6 @@ pub struct Authorities {
 /// The specification of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
-    /// Its name.
     pub id: MachineId,
     /// The labels of its Machine when its creation began, by which faults select it.
     pub labels: BTreeMap<String, String>,
@@ -89,7 +87,6 @@ pub struct MachineSpec {
     pub caller: Caller,
     /// The Kubernetes version that it runs, `v1.36.3`.
     pub version: String,
-    /// Its zone.
     pub zone: Option<String>,
     /// The region of its zone, by which faults select it. If none, its Node has one that is derived from the zone's name.
     pub region: Option<String>,
@@ -118,7 +115,6 @@ pub struct MachineSpec {
     pub etcd_member_removed: bool,
     /// The tag of the etcd image. None for the default of the version.
     pub etcd_image_tag: Option<String>,
-    /// Its files, if known.
     pub files: Option<Files>,
     /// What its kubeadm configuration says; none if it had none that is known.
     pub kubeadm: Option<Box<Kubeadm>>,
@@ -147,7 +143,6 @@ pub struct Allocation {
 pub struct PreviousCluster {
     /// The name of the cluster.
     pub id: ClusterId,
-    /// Its port.
     pub port: u16,
     /// The catalog whose quota its load balancer counts for. None if this cloud did not make the load balancer.
     pub cloud_spec: Option<String>,
@@ -160,7 +155,6 @@ pub struct PreviousMachine {
     pub id: MachineId,
     /// Whether its creation had begun. Then the cloud reserves room for it.
     pub has_begun: bool,
-    /// Its zone, if known.
     pub zone: Option<String>,
     /// The catalog that it is made from.
     pub cloud_spec: String,
@@ -168,9 +162,7 @@ pub struct PreviousMachine {
     pub instance_type: Option<String>,
     /// How it is paid for.
     pub market: Market,
-    /// Its hardware.
     pub hardware: Hardware,
-    /// Its allocation.
     pub allocation: Allocation,
 }
 
@@ -196,7 +188,6 @@ pub struct Software {
     pub image: Option<String>,
     /// The tag of the etcd image. None for the default of the version.
     pub etcd_image_tag: Option<String>,
-    /// Its files, if known.
     pub files: Option<Files>,
 }
 
@@ -223,7 +214,6 @@ pub struct Files {
 pub struct MachineUpdate {
     /// When it was requested. Its duration counts from then, and the time identifies the update.
     pub asked_at: Timestamp,
-    /// How long it takes.
     pub takes: Latency,
     /// The software of the machine when the update has ended.
     pub software: Software,

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn kubelet_is_silent_first_and_then_in_turn() {
-        let (down, up) = (Duration::from_secs(10), Duration::from_secs(30));
+        let down = Duration::from_secs(10);
+        let up = Duration::from_secs(30);
         let flap = Flap::new(down, up).begun(SimTime::from_millis(5_000));
         let phase_at = |now| phase(&flap, at(2_000), &clock(), at(now));
         let seconds = Duration::from_secs;

@@ -148,7 +148,8 @@ pub(crate) fn foreign_server(
     now: Timestamp,
 ) -> Result<Arc<ApiServerTls>, ForeignServerError> {
     let request = certificates::foreign_server(spec, now);
-    let (begin, end) = (request.not_before, request.not_after);
+    let begin = request.not_before;
+    let end = request.not_after;
     let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
     let leaf = authority
         .map_err(ForeignServerError::Authority)?

@@ -451,7 +451,8 @@ async fn a_machine_without_an_object_is_deleted_although_a_fault_refuses_deletio
     let worker = machine(&cluster, "worker", Role::Worker);
     let swept = worker.id.clone();
     support::provide(cloud, worker).unwrap();
-    let (reason, retry_after) = (nephele_model::FailureReason::InternalError, Duration::from_secs(5));
+    let reason = nephele_model::FailureReason::InternalError;
+    let retry_after = Duration::from_secs(5);
     let effect = Effect::Fail { reason, message: String::new(), retry_after };
     let fault = Fault { matches: Matches::default(), effect, budget: Budget::default() };
     cloud.put_fault(&id("f"), fault, None).unwrap();
@@ -467,7 +468,8 @@ async fn each_call_is_of_the_controller_that_makes_it() {
     let (cluster, _) = world.cluster("called", &ECDSA);
     let cloud = &world.cloud;
     let of_pool = MachineSpec { caller: Caller::MachinePool, ..machine(&cluster, "pooled", Role::Worker) };
-    let (pooled, of_machine) = (of_pool.id.clone(), machine(&cluster, "single", Role::ControlPlane));
+    let pooled = of_pool.id.clone();
+    let of_machine = machine(&cluster, "single", Role::ControlPlane);
     let single = of_machine.id.clone();
     for (name, caller) in ["a", "b", "c"].into_iter().zip(Caller::ALL) {
         let matches =

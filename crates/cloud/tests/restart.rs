@@ -108,7 +108,8 @@ const COLLECTIONS: [&str; 13] = [
 
 /// All objects of the cluster by collection, and the newest version that was seen.
 async fn content(http: &mut Http) -> (BTreeMap<&'static str, Value>, u64) {
-    let (mut content, mut newest) = (BTreeMap::new(), 0);
+    let mut content = BTreeMap::new();
+    let mut newest = 0;
     for path in COLLECTIONS {
         let (status, list) = http.get(path).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{path}: {list}");
@@ -237,8 +238,12 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
         })
         .collect();
     let null = Value::Null;
-    let (blue, old, new) = (json!("blue"), json!("v1.36.3"), json!("v1.37.0"));
-    let (changed, cp, worker) = (json!("changed"), json!("cp"), json!("worker"));
+    let blue = json!("blue");
+    let old = json!("v1.36.3");
+    let new = json!("v1.37.0");
+    let changed = json!("changed");
+    let cp = json!("cp");
+    let worker = json!("worker");
     assert_eq!(seen, [(&changed, &blue, &new), (&cp, &null, &old), (&worker, &null, &old)]);
     assert_eq!(http.names(LEASES).await, ["changed", "cp", "worker"]);
     // The machines are listed while their cluster exists.
@@ -350,7 +355,8 @@ async fn a_cluster_whose_objects_cannot_be_read_does_not_trigger_its_next_attemp
         cloud.reserve_endpoints([]);
         cloud
     };
-    let (demo, other) = (cluster("demo"), cluster("other"));
+    let demo = cluster("demo");
+    let other = cluster("other");
     let cloud = start();
     cloud.ensure_cluster(demo.clone()).unwrap();
     cloud.shutdown().await;

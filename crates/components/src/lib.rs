@@ -20,7 +20,6 @@ pub enum Role {
 /// The files of a role, in the order in which their objects have to be created.
 struct Files {
     namespace: &'static str,
-    /// Custom resource definitions.
     definitions: &'static [&'static str],
     objects: &'static [&'static str],
 }
@@ -176,7 +175,8 @@ mod tests {
     }
 
     fn roles() -> [Expected; 3] {
-        let (infrastructure, ipam) = (nephele_api::infrastructure::crds(), nephele_api::ipam::crds());
+        let infrastructure = nephele_api::infrastructure::crds();
+        let ipam = nephele_api::ipam::crds();
         let [infrastructure, ipam] = [infrastructure, ipam].map(|definitions| {
             definitions.into_iter().filter_map(|definition| definition.metadata.name).collect()
         });

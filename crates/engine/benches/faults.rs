@@ -124,7 +124,8 @@ fn cloud(by: By, effect: &Effect, budget: &Budget) -> Engine {
     }
     for number in 0..FAULTS {
         let Some(matches) = matches(by, number) else { break };
-        let (effect, budget) = (effect.clone(), budget.clone());
+        let effect = effect.clone();
+        let budget = budget.clone();
         apply(&mut engine, put(number, Fault { matches, effect, budget }));
     }
     engine
@@ -183,7 +184,8 @@ fn put_fault(bencher: Bencher<'_, '_>, by: By) {
     bencher
         .with_inputs(|| {
             let number = next.replace((next.get() + 7) % FAULTS);
-            let (effect, budget) = (not_ready(), Budget::default());
+            let effect = not_ready();
+            let budget = Budget::default();
             put(0, Fault { matches: matches(by, number).unwrap_or_default(), effect, budget })
         })
         .bench_local_values(|request| apply(&mut engine, request));

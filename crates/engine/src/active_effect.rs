@@ -68,7 +68,6 @@ impl ActiveEffect {
 pub struct Notice {
     /// How long it lasts, in the time of the cloud.
     pub lasts: Duration,
-    /// What comes after it.
     pub then: ActiveEffect,
 }
 
@@ -76,7 +75,6 @@ pub struct Notice {
 /// restart nor a change of the clock lets it begin again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeEnd {
-    /// The resource.
     pub id: ResourceId,
     /// The time of the cloud.
     pub ends: CloudTime,

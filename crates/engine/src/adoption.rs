@@ -40,7 +40,6 @@ pub struct Previous {
 /// A resource that exists and is not known in full yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reservation {
-    /// What it takes up.
     pub(crate) footprint: Footprint,
     /// Of a load balancer: the instances that were adopted before it, each with the stage from which on it is in service.
     pub(crate) backends: BTreeMap<String, StageName>,

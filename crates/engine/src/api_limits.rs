@@ -41,7 +41,8 @@ impl Calls {
     /// those who were refused together do not retry together.
     pub(crate) fn take(&mut self, rate: CallRate, at: SimTime) -> Result<(), Duration> {
         let now = at.as_millis().saturating_mul(1000);
-        let (interval, tolerance) = (rate.interval(), rate.tolerance());
+        let interval = rate.interval();
+        let tolerance = rate.tolerance();
         // Calls are never further ahead than this, unless the wall clock was set back.
         let furthest = now.saturating_add(tolerance).saturating_add(interval);
         let busy_until = self.busy_until.clamp(now, furthest);
@@ -63,9 +64,7 @@ impl Calls {
 /// The calls of a catalog, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCalls {
-    /// The catalog.
     pub id: ResourceId,
-    /// Its calls.
     pub calls: Calls,
 }
 

@@ -37,7 +37,6 @@ pub struct Spent {
 pub struct Cost {
     /// The time of the cloud.
     pub time: CloudTime,
-    /// All together.
     pub all: Spent,
     /// By group. At most [`Billing::IDLE_MAX`] groups without instances are remembered, the dearest.
     #[serde(rename = "groups")]
@@ -47,11 +46,8 @@ pub struct Cost {
 /// What was added up for a catalog, for a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedBilling {
-    /// The catalog.
     pub id: ResourceId,
-    /// All groups together.
     pub all: Sum,
-    /// Each group.
     #[serde(rename = "groups")]
     pub clusters: BTreeMap<String, Sum>,
 }
@@ -109,7 +105,6 @@ pub(crate) struct Billing {
 #[derive(Clone, Debug, Default)]
 struct Group {
     gauge: Gauge,
-    /// The instances that exist.
     counts: BTreeMap<Product, u64>,
 }
 

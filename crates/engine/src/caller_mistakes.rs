@@ -38,8 +38,6 @@ pub type MistakesByCaller = BTreeMap<String, CallerMistakes>;
 /// What the callers of a catalog did, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCallerMistakes {
-    /// The catalog.
     pub id: ResourceId,
-    /// What its callers did.
     pub callers: MistakesByCaller,
 }

@@ -81,7 +81,6 @@ impl Default for Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSetting {
-    /// How fast it runs.
     pub rate: Rate,
     /// Whether it stands still: then no stage, update or deletion ends.
     pub is_paused: bool,
@@ -111,7 +110,6 @@ pub struct ClockRecord {
 /// A clock that was changed at least once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// When it last changed.
     pub since: SimTime,
     /// The time of the cloud then.
     pub time: CloudTime,
@@ -126,9 +124,7 @@ pub struct Clock {
 /// A clock with the name of its catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedClock {
-    /// The catalog.
     pub id: ResourceId,
-    /// Its clock.
     pub clock: Clock,
 }
 

@@ -56,11 +56,9 @@ impl Latencies {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Instances.
     pub instances: Option<u32>,
     /// Processors of all instances together.
     pub processors: Option<u32>,
-    /// Load balancers.
     pub load_balancers: Option<u32>,
     /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that
     /// covers it.
@@ -75,7 +73,6 @@ pub struct Stock {
     pub instance_type: Option<String>,
     /// The zone. None for all zones together.
     pub zone: Option<String>,
-    /// How many.
     pub count: u32,
 }
 
@@ -122,7 +119,6 @@ pub struct InstanceType {
     pub name: String,
     /// Processor architecture, such as `amd64`.
     pub architecture: String,
-    /// Quantities by resource name.
     pub capacity: BTreeMap<String, String>,
     /// What an instance costs. A changed price is for the time after the change.
     #[serde(default, skip_serializing_if = "Price::is_nothing")]
@@ -132,7 +128,6 @@ pub struct InstanceType {
 /// What an instance costs in an hour of the time of its cloud, in millionths of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// The usual price.
     pub on_demand: u64,
     /// The price of an instance that the cloud may take back.
     pub spot: u64,
@@ -173,7 +168,6 @@ pub struct Hardware {
     pub architecture: String,
     /// Operating system, such as `linux`.
     pub operating_system: String,
-    /// Quantities by resource name.
     pub capacity: BTreeMap<String, String>,
 }
 
@@ -221,8 +215,11 @@ impl CloudSpec {
                 return Err(CloudError::UnknownImage { wanted: wanted.clone(), known });
             };
             if let Some(version) = model.version.as_ref().filter(|version| !found.has(version)) {
-                let (wanted, image) = (version.clone(), wanted.clone());
-                return Err(CloudError::UnsupportedVersion { wanted, image, known: found.versions.clone() });
+                return Err(CloudError::UnsupportedVersion {
+                    wanted: version.clone(),
+                    image: wanted.clone(),
+                    known: found.versions.clone(),
+                });
             }
             hardware.operating_system.clone_from(&found.operating_system);
         }

@@ -27,7 +27,6 @@ pub(crate) struct CloudState {
     pub(crate) clock: Option<Clock>,
     /// The calls so far, if it has a rate and was called.
     pub(crate) calls: Option<Calls>,
-    /// What its instances cost.
     pub(crate) billing: Billing,
     /// What was found about its callers. Empty if it was not put.
     pub(crate) caller_mistakes: MistakesByCaller,
@@ -66,7 +65,6 @@ pub(crate) struct Clouds {
     pub(crate) seed: Seed,
     /// No more than were put, have instances, or have cost something.
     by_id: BTreeMap<ResourceId, CloudState>,
-    /// How many were put.
     put: usize,
 }
 

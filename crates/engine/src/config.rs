@@ -12,7 +12,6 @@ use crate::cloud_spec::CloudSpec;
 pub struct Config {
     /// Zones by name. If there are none, any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
-    /// Limits per account.
     pub quotas: Quotas,
     /// The built-in catalog. Instances that name no catalog or the default catalog use it, unless their account has put
     /// a catalog of that name.
@@ -30,9 +29,7 @@ pub struct Zone {
 /// How many resources one account may have at a time; none means any number. A resource counts until its deletion ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
-    /// Instances.
     pub instances_max: Option<u32>,
-    /// Load balancers.
     pub load_balancers_max: Option<u32>,
 }
 

@@ -93,8 +93,10 @@ impl Engine {
         let (is_counted, Verdict { faults, hit }) = match self.intercept(&operation) {
             Ok(intercepted) => intercepted,
             Err(error) => {
-                let (operation, outcome) = (Box::new(operation), Outcome::Refused(error));
-                let (answer, faults) = (outcome.clone(), Vec::new());
+                let operation = Box::new(operation);
+                let outcome = Outcome::Refused(error);
+                let answer = outcome.clone();
+                let faults = Vec::new();
                 self.journal.push(Record::Operation { operation, outcome, faults, is_hit: false });
                 return answer;
             }
@@ -208,7 +210,8 @@ impl Engine {
         };
         let subject = Subject { spec, cluster };
         let environment = clouds.environment_of(spec);
-        let (caller, at) = (operation.caller.as_str(), operation.at);
+        let caller = operation.caller.as_str();
+        let at = operation.at;
         let call = Call { verb, caller, subject, can_leak, at, as_adopted, key: OnceCell::new() };
         Ok((rate.is_some(), faults.strike(&call, environment.seed)))
     }
@@ -393,7 +396,8 @@ impl Engine {
         let limits = self.clouds.cloud_spec(cloud_spec).map(|cloud_spec| &cloud_spec.limits);
         let capacities = limits.into_iter().flat_map(|limits| limits.capacities(cloud_spec));
         let usage = capacities.map(|(capacity, limit)| {
-            let (taken, waiting) = (self.usage.taken(&capacity), self.waiting.len(&capacity));
+            let taken = self.usage.taken(&capacity);
+            let waiting = self.waiting.len(&capacity);
             CapacityUsage { capacity, limit, taken, waiting }
         });
         usage.collect()

@@ -10,13 +10,10 @@ use crate::active_effect::ActiveEffect;
 /// A change in the cloud, by the passing of time or caused by an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The time.
     pub at: SimTime,
-    /// The resource.
     pub id: ResourceId,
     /// The generation of the resource after the event.
     pub generation: u64,
-    /// The change.
     pub kind: EventKind,
     /// How long the operation took that ends with it, or has come so far with it: the creation of an instance, or a
     /// deletion. None for other changes, for journals of earlier releases, and if an earlier process accepted the operation.
@@ -54,12 +51,7 @@ pub enum EventKind {
     /// A stage was reached.
     StageReached(StageName),
     /// A stage failed.
-    StageFailed {
-        /// The stage.
-        stage: StageName,
-        /// The cause.
-        cause: String,
-    },
+    StageFailed { stage: StageName, cause: String },
     /// A fault afflicts the resource, or no longer does so.
     #[serde(rename = "Afflicted")]
     BecameAffected {
@@ -83,7 +75,6 @@ pub enum EventKind {
         fault: String,
         /// When it leaked, see `since` of [`crate::Leaked`].
         since: SimTime,
-        /// Its addresses.
         addresses: Vec<String>,
         /// Whether it leaked in an earlier process. Then it is no resource, and its generation is 0.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

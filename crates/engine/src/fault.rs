@@ -33,9 +33,7 @@ use crate::spec::ResourceSpec;
 pub struct Fault {
     /// The operations or resources that the fault selects.
     pub matches: Matches,
-    /// What happens to them.
     pub effect: Effect,
-    /// How often it happens.
     pub budget: Budget,
 }
 
@@ -62,7 +60,6 @@ impl Fault {
 pub enum Effect {
     /// The cloud refuses an operation.
     Fail {
-        /// The reason.
         reason: FailureReason,
         /// More words for the message.
         message: String,
@@ -108,7 +105,6 @@ impl Effect {
 /// A hit of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
-    /// The time.
     pub at: SimTime,
     /// The operation. None if the fault afflicted the target.
     pub operation: Option<Verb>,
@@ -119,9 +115,7 @@ pub struct Hit {
 /// A fault with what it has done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultState {
-    /// Its name.
     pub id: ResourceId,
-    /// Its specification.
     pub fault: Fault,
     /// What it has decided about resources, and what it has done.
     #[serde(flatten)]
@@ -177,7 +171,6 @@ pub(crate) struct Call<'a> {
     pub(crate) at: SimTime,
     /// When its subject was adopted, if it reads one to which nothing has happened since.
     pub(crate) as_adopted: Option<SimTime>,
-    /// See [`Call::key`].
     pub(crate) key: OnceCell<u64>,
 }
 
@@ -558,7 +551,7 @@ impl FaultState {
     }
 }
 
-/// Whether a fault that is about these is about an instance or a load balancer.
+/// Whether a fault that matches these affects an instance or a load balancer.
 fn fits(matches: &Matches, subject: &Subject<'_>) -> bool {
     let Matches {
         operations: _,

@@ -59,7 +59,6 @@ type ByValue = BTreeMap<String, BTreeSet<Arc<str>>>;
 /// The names of the faults of an account, by what they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultIndex {
-    /// By place and value.
     places: BTreeMap<Place<'static>, ByValue>,
 }
 

@@ -15,7 +15,6 @@ use crate::seed::Seed;
 /// The faults of all accounts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
-    /// Only accounts with faults.
     by_namespace: BTreeMap<String, OfNamespace>,
     /// When the time of each fault is over, or a window of its schedule begins or ends.
     changes: BTreeSet<(SimTime, ResourceId)>,
@@ -337,7 +336,8 @@ impl OfNamespace {
     /// Notes whether a fault keeps something about a resource.
     fn note(&mut self, name: &str, id: &ResourceId) {
         let Some((name, state)) = self.by_name.get_key_value(name) else { return };
-        let (name, knows) = (Arc::clone(name), state.knows(id));
+        let name = Arc::clone(name);
+        let knows = state.knows(id);
         if !knows {
             self.no_longer_knows(&name, id);
         } else if let Some(names) = self.knowing.get_mut(id) {

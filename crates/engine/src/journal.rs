@@ -16,7 +16,6 @@ use crate::outcome::Outcome;
 pub struct Entry {
     /// The number of the record. Records are numbered from 1, without gaps.
     pub sequence: u64,
-    /// The record.
     pub record: Record,
 }
 
@@ -41,39 +40,20 @@ pub enum Record {
     /// There is room for a resource whose creation was refused for lack of room. The first creation that asks gets it.
     #[serde(rename = "RoomFreed")]
     CapacityFreed {
-        /// The time.
         at: SimTime,
-        /// The room.
         #[serde(rename = "room")]
         capacity: Capacity,
         /// The resource that has waited longest.
         waiting: ResourceId,
     },
     /// The time of a fault is over.
-    FaultEnded {
-        /// The time.
-        at: SimTime,
-        /// The fault.
-        fault: ResourceId,
-    },
+    FaultEnded { at: SimTime, fault: ResourceId },
     /// A window of the schedule of a fault begins or ends.
-    FaultWindow {
-        /// The time.
-        at: SimTime,
-        /// The fault.
-        fault: ResourceId,
-        /// Whether it begins.
-        begins: bool,
-    },
+    FaultWindow { at: SimTime, fault: ResourceId, begins: bool },
     /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
     /// waits.
     #[serde(rename = "TurnEnded")]
-    GrantEnded {
-        /// The time.
-        at: SimTime,
-        /// The resource.
-        waiting: ResourceId,
-    },
+    GrantEnded { at: SimTime, waiting: ResourceId },
 }
 
 impl Record {

@@ -15,47 +15,25 @@ pub enum Latency {
     Fixed(Duration),
     /// `base` plus up to `fraction` of it, uniformly. `startupDuration` and `startupJitter` have this form.
     Jittered {
-        /// The minimum.
         base: Duration,
         /// The part of `base` that may be added; values that are negative or not finite count as zero.
         #[serde(with = "nephele_model::as_bits")]
         fraction: f64,
     },
     /// Uniform between two bounds, which may be in either order.
-    Uniform {
-        /// One bound.
-        min: Duration,
-        /// The other bound.
-        max: Duration,
-    },
+    Uniform { min: Duration, max: Duration },
     /// Normal. Like all that follow, its draws are cut off at zero and at [`Latency::MAX`].
-    Normal {
-        /// The mean.
-        mean: Duration,
-        /// The standard deviation.
-        standard_deviation: Duration,
-    },
+    Normal { mean: Duration, standard_deviation: Duration },
     /// Lognormal.
     Lognormal {
-        /// The median.
         median: Duration,
         /// 99 of 100 draws are at most this. A value below the median counts as the median.
         p99: Duration,
     },
     /// Triangular. Bounds that are in the wrong order are put in order.
-    Triangular {
-        /// The lower bound.
-        min: Duration,
-        /// The most probable value.
-        mode: Duration,
-        /// The upper bound.
-        max: Duration,
-    },
+    Triangular { min: Duration, mode: Duration, max: Duration },
     /// Exponential.
-    Exponential {
-        /// The mean.
-        mean: Duration,
-    },
+    Exponential { mean: Duration },
     /// One of these values, each with the same probability. Without values there is no delay.
     Empirical(Vec<Duration>),
 }
@@ -88,7 +66,8 @@ impl Latency {
                 return bounded(mean.as_secs_f64() + standard_deviation.as_secs_f64() * deviations);
             }
             Self::Lognormal { median, p99 } => {
-                let (median, p99) = (median.as_secs_f64(), p99.as_secs_f64());
+                let median = median.as_secs_f64();
+                let p99 = p99.as_secs_f64();
                 let factor = quantile::lognormal(draws.unit(), if p99 > median { p99 / median } else { 1.0 });
                 return bounded(median * factor);
             }

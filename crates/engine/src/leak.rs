@@ -29,7 +29,6 @@ pub struct Leaked<Time = SimTime> {
     pub since: Time,
     /// The name of the fault.
     pub fault: String,
-    /// Its addresses.
     pub addresses: Vec<String>,
     /// Its address, for a load balancer. No other one may have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +59,8 @@ impl Leaked {
 
     pub(crate) fn event(&self, is_adopted: bool, is_replaced: bool) -> EventKind {
         let Self { since, fault, addresses, .. } = self;
-        let (fault, addresses) = (fault.clone(), addresses.clone());
+        let fault = fault.clone();
+        let addresses = addresses.clone();
         EventKind::Leaked { fault, since: *since, addresses, is_adopted, is_replaced }
     }
 

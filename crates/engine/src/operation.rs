@@ -18,9 +18,7 @@ use crate::usage::Footprint;
 /// A call of the cloud's API. Every request to the cloud is an operation, including reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// The caller.
     pub caller: String,
-    /// The request.
     pub request: Request,
     /// The time of the call.
     pub at: SimTime,
@@ -96,7 +94,6 @@ pub enum Request {
     PutCloud {
         /// The name of the catalog.
         id: ResourceId,
-        /// Its contents.
         #[serde(rename = "catalog")]
         cloud_spec: Box<CloudSpec>,
         /// What an earlier process did about its clock, for a catalog that does not exist yet.
@@ -117,7 +114,6 @@ pub enum Request {
     PutFault {
         /// The name of the fault.
         id: ResourceId,
-        /// The fault.
         fault: Box<Fault>,
         /// What the fault did in an earlier process, for a fault that does not exist yet. It began now at the latest.
         record: FaultRecord,
@@ -144,19 +140,15 @@ pub enum Request {
     /// Ask for the hardware of an instance that would be made from a model. If accepted, [`crate::Engine::hardware`]
     /// has the answer.
     DescribeModel {
-        /// The catalog.
         #[serde(rename = "catalog")]
         cloud_spec: ResourceId,
-        /// The model.
         model: Model,
     },
     /// Reserve room for a resource that an earlier process had and that is not adopted yet. No limit refuses the
     /// reservation, and it counts towards all limits until the resource is created, adopted or deleted. Otherwise a new
     /// resource could take its place.
     Reserve {
-        /// The resource.
         id: ResourceId,
-        /// What it takes up.
         #[serde(flatten)]
         footprint: Footprint,
     },
@@ -171,7 +163,6 @@ pub enum Request {
     /// Register an instance as a backend of a load balancer in its group. It is in service from when it reaches a stage
     /// until its deletion begins. When it is gone, it is no longer registered.
     RegisterBackend {
-        /// The load balancer.
         load_balancer: ResourceId,
         /// The name of the instance.
         instance: String,
@@ -180,7 +171,6 @@ pub enum Request {
     },
     /// Deregister an instance from a load balancer. One that is not registered counts as deregistered.
     DeregisterBackend {
-        /// The load balancer.
         load_balancer: ResourceId,
         /// The name of the instance.
         instance: String,

@@ -11,10 +11,7 @@ pub enum Outcome {
     /// The cloud was already in the requested state.
     AlreadyDone,
     /// Nothing was done yet; ask again later.
-    Delayed {
-        /// When to ask again.
-        until: SimTime,
-    },
+    Delayed { until: SimTime },
     /// The cloud refuses.
     Refused(CloudError),
 }

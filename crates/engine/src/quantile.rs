@@ -66,7 +66,9 @@ pub(crate) fn exponential(probability: f64) -> f64 {
 
 /// The quantile of the triangular distribution with these corners, in order.
 pub(crate) fn triangular(probability: f64, [min, mode, max]: [f64; 3]) -> f64 {
-    let (width, left, right) = (max - min, mode - min, max - mode);
+    let width = max - min;
+    let left = mode - min;
+    let right = max - mode;
     if probability * width < left {
         min + (probability * width * left).sqrt()
     } else {
@@ -148,7 +150,8 @@ mod tests {
 
         #[test]
         fn quantiles_grow_with_the_probability(one in 0.0..1.0f64, other in 0.0..1.0f64, p99 in 1.0..1e6f64) {
-            let (low, high) = (one.min(other), one.max(other));
+            let low = one.min(other);
+            let high = one.max(other);
             prop_assert!(normal(low) <= normal(high));
             prop_assert!(lognormal(low, p99) <= lognormal(high, p99));
             prop_assert!(exponential(low) <= exponential(high));

@@ -11,14 +11,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct HiddenWrite {
     /// The operation that made the change.
     pub(crate) operation: Verb,
-    /// Its caller.
     pub(crate) caller: String,
     /// The catalog of what was changed, which may be gone since.
     #[serde(rename = "catalog")]
     pub(crate) cloud_spec: String,
     /// How long reads do not show the change.
     pub(crate) lag: Duration,
-    /// Until when.
     pub(crate) until: SimTime,
 }
 

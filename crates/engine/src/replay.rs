@@ -24,7 +24,6 @@ pub enum Line {
     Digest {
         /// The number of the next record.
         next: u64,
-        /// [`Engine::digest`], in hexadecimal digits.
         digest: String,
     },
 }

@@ -25,19 +25,14 @@ pub enum StageState {
     Blocked,
     /// The stage was entered.
     Running {
-        /// When it was entered.
         since: SimTime,
         /// When it will end; drawn on entry. None while the clock of its cloud stands still.
         due: Option<SimTime>,
     },
     /// The stage was reached.
-    Reached {
-        /// The time.
-        at: SimTime,
-    },
+    Reached { at: SimTime },
     /// The stage failed. A retry enters it again.
     Failed {
-        /// The time.
         at: SimTime,
         /// The cause, in a few words.
         cause: String,
@@ -54,16 +49,13 @@ pub struct UpdateSpec {
     pub to: String,
     /// When it began, at the latest now. After a restart the update is due when it would have been.
     pub since: SimTime,
-    /// How long it takes.
     pub latency: Latency,
 }
 
 /// The last update of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// Its name.
     pub name: String,
-    /// Its state.
     pub state: UpdateState,
 }
 
@@ -72,7 +64,6 @@ pub struct Update {
 pub enum UpdateState {
     /// Under way.
     Running {
-        /// When it began.
         since: SimTime,
         /// When it will end; drawn when it began. None while the clock of its cloud stands still.
         due: Option<SimTime>,
@@ -81,18 +72,12 @@ pub enum UpdateState {
         ends: Option<CloudTime>,
     },
     /// Ended.
-    Over {
-        /// When it began.
-        since: SimTime,
-        /// When it ended.
-        at: SimTime,
-    },
+    Over { since: SimTime, at: SimTime },
 }
 
 /// A deletion under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
-    /// When it began.
     pub since: SimTime,
     /// When it will end; drawn when it began. None while the clock of its cloud stands still.
     pub due: Option<SimTime>,
@@ -107,15 +92,12 @@ pub struct Deletion {
 /// A resource of the cloud.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Its specification.
     pub spec: ResourceSpec,
     /// Its hardware since its creation. Later changes of the catalog do not affect it.
     pub hardware: Hardware,
     /// Grows with each change of state.
     pub generation: u64,
-    /// When it was created.
     pub created: SimTime,
-    /// Its deletion, once requested.
     pub deleting: Option<Deletion>,
     /// The last update that was requested.
     pub update: Option<Update>,
@@ -148,9 +130,7 @@ pub struct Resource {
 /// The adoption of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Adopted {
-    /// When it was adopted.
     pub(crate) at: SimTime,
-    /// Its generation then.
     pub(crate) generation: u64,
 }
 
@@ -210,8 +190,11 @@ impl Resource {
             progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
         // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
-        let (backends, active_effects, notices) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (deleting, update) = (None, None);
+        let backends = BTreeMap::new();
+        let active_effects = BTreeMap::new();
+        let notices = BTreeMap::new();
+        let deleting = None;
+        let update = None;
         let mut resource = Self {
             spec,
             hardware,
@@ -392,7 +375,8 @@ impl Resource {
         }
         progress.attempt = progress.attempt.saturating_add(1);
         self.generation += 1;
-        let (at, time) = (now, environment.time(now));
+        let at = now;
+        let time = environment.time(now);
         self.enter(index, Instant { at, time }, environment);
         if let Some(clock) = environment.clock {
             self.set_ends(|ends| (clock.when(clock.hold(ends)), clock.hold(ends)));

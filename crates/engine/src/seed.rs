@@ -26,7 +26,6 @@ pub(crate) enum Decision<'a> {
     Fault {
         /// The name of the fault.
         fault: &'a str,
-        /// The operation.
         operation: Verb,
     },
     /// Whether a fault afflicts a resource.
@@ -38,14 +37,12 @@ pub(crate) enum Decision<'a> {
     FaultDelay {
         /// The name of the fault.
         fault: &'a str,
-        /// The operation.
         operation: Verb,
     },
     /// How long reads do not show what an operation has changed, because of a fault.
     FaultLag {
         /// The name of the fault.
         fault: &'a str,
-        /// The operation.
         operation: Verb,
     },
 }

@@ -12,12 +12,10 @@ use crate::latency::Latency;
 /// The specification of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceSpec {
-    /// Its name.
     pub id: ResourceId,
     /// The key of its draws. None uses the name.
     #[serde(rename = "draw_key")]
     pub seed_key: Option<SeedKey>,
-    /// Its zone.
     pub zone: Option<String>,
     /// Its region. The engine gives it no meaning but in faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +23,6 @@ pub struct ResourceSpec {
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
     #[serde(rename = "catalog")]
     pub cloud_spec: String,
-    /// Its instance type.
     pub instance_type: Option<String>,
     /// How an instance is paid for.
     #[serde(default, skip_serializing_if = "Market::is_on_demand")]
@@ -58,7 +55,6 @@ pub struct StageSpec {
     pub after: Vec<StageName>,
     /// How long it takes. None leaves that to the catalog.
     pub latency: Option<Latency>,
-    /// How often it fails.
     pub failure: Odds,
 }
 

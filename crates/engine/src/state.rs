@@ -27,7 +27,6 @@ const NUMBER_MAX: u64 = u64::MAX / 2;
 /// The whole cloud except its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Its configuration.
     pub config: Config,
     /// The key of its draws.
     pub seed: Seed,
@@ -67,9 +66,7 @@ pub struct State {
 /// A catalog with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCloud {
-    /// Its name.
     pub id: ResourceId,
-    /// Its contents.
     #[serde(rename = "catalog")]
     pub cloud_spec: CloudSpec,
 }
@@ -77,9 +74,7 @@ pub struct NamedCloud {
 /// A reservation of room for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// The resource.
     pub id: ResourceId,
-    /// What it takes up.
     #[serde(flatten)]
     pub footprint: Footprint,
     /// Of a load balancer: the instances that were adopted before it, each with the stage from which on it is in service.

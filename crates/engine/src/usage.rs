@@ -13,12 +13,10 @@ use crate::spec::ResourceSpec;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Footprint {
-    /// The zone.
     pub zone: Option<String>,
     /// The catalog of its account that it is made from. Empty for the catalog without a name.
     #[serde(rename = "catalog")]
     pub cloud_spec: String,
-    /// The instance type.
     pub instance_type: Option<String>,
     /// The processors of an instance.
     pub processors: u32,
@@ -31,7 +29,9 @@ impl Footprint {
     /// The footprint of a resource with this hardware.
     pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
         let ResourceSpec { zone, cloud_spec, instance_type, market, .. } = spec;
-        let (zone, cloud_spec, instance_type) = (zone.clone(), cloud_spec.clone(), instance_type.clone());
+        let zone = zone.clone();
+        let cloud_spec = cloud_spec.clone();
+        let instance_type = instance_type.clone();
         Self { zone, cloud_spec, instance_type, processors: hardware.processors(), market: *market }
     }
 
@@ -102,7 +102,6 @@ impl Usage {
 /// A room that has a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityUsage {
-    /// The room.
     pub capacity: Capacity,
     /// How much fits into it.
     pub limit: u32,

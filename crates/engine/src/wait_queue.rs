@@ -22,7 +22,6 @@ const GRANT: Duration = Duration::from_secs(10);
 /// A resource that waits for room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// The resource.
     pub id: ResourceId,
     /// The room that it waits for.
     #[serde(rename = "room")]
@@ -42,7 +41,6 @@ fn one() -> u32 {
 /// All lines. Each waiting resource is one that a caller still wants: a caller that gives up sends a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitQueues {
-    /// No line is empty.
     queues: BTreeMap<Capacity, WaitQueue>,
     places: BTreeMap<ResourceId, PlaceInQueue>,
     /// When the turns of the resources that were told end.

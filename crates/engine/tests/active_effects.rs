@@ -21,7 +21,8 @@ fn odd() -> ActiveEffect {
 }
 
 fn affecting(active_effect: ActiveEffect) -> Fault {
-    let (matches, budget) = (Matches::default(), Budget::default());
+    let matches = Matches::default();
+    let budget = Budget::default();
     Fault { matches, effect: Effect::Affect(active_effect), budget }
 }
 
@@ -299,7 +300,8 @@ fn after_a_restart_the_same_machines_are_afflicted() {
     ask(&mut after, at(9), put).unwrap();
     // Adopted in another order.
     for ordinal in [4, 2, 0, 3, 1] {
-        let (spec, reached) = (numbered(ordinal, "m"), BTreeMap::new());
+        let spec = numbered(ordinal, "m");
+        let reached = BTreeMap::new();
         ask(
             &mut after,
             at(9),

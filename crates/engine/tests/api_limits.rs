@@ -47,7 +47,8 @@ fn calls_beyond_the_rate_are_refused_until_time_has_passed() {
     let mut engine = limited(rate(1, 2));
     assert_eq!(ask(&mut engine, at(1), create("a")), Ok(Outcome::Accepted));
     assert_eq!(ask(&mut engine, at(1), Request::Describe(id("a"))), Ok(Outcome::Accepted));
-    let (rate, retry_after) = (CallRate { per_second: 1, burst: 2 }, Duration::from_secs(1));
+    let rate = CallRate { per_second: 1, burst: 2 };
+    let retry_after = Duration::from_secs(1);
     assert_eq!(ask(&mut engine, at(1), create("b")), Err(CloudError::Throttled { rate, retry_after }));
     assert!(engine.get(&id("b")).is_none());
     assert_eq!(ask(&mut engine, at(2), create("b")), Ok(Outcome::Accepted));
@@ -91,7 +92,8 @@ fn what_was_created_does_not_show_in_reads_before_the_lag_is_over() {
     ask(&mut engine, at(1), Request::Create(ResourceSpec::new(balancer.clone()))).expect("there is room");
     for id in [id("a"), balancer] {
         let hidden = |visible_in| {
-            let (lag, visible_in) = (Duration::from_secs(3), Duration::from_secs(visible_in));
+            let lag = Duration::from_secs(3);
+            let visible_in = Duration::from_secs(visible_in);
             Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by: None })
         };
         assert_eq!(ask(&mut engine, at(1), Request::Describe(id.clone())), hidden(3));

@@ -346,8 +346,8 @@ struct Clients {
 
 impl Clients {
     fn request(&mut self, request: &Request, step: usize) -> Result<(), TestCaseError> {
-        let (limits, before) =
-            (self.engine.usage(&cloud_id()), self.engine.taken(&capacity(Quota::Processors)));
+        let limits = self.engine.usage(&cloud_id());
+        let before = self.engine.taken(&capacity(Quota::Processors));
         let is_reserved = self.engine.reserved().any(|id| id == request.target());
         let answer = ask(&mut self.engine, self.now, request.clone());
         if is_reserved {

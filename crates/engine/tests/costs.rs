@@ -154,7 +154,8 @@ fn the_dearest_groups_without_instances_are_remembered_and_the_total_has_all() {
     let mut engine = engine();
     ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     for number in 0..150_u64 {
-        let (cluster, now) = (format!("g{number:03}"), number * HOUR);
+        let cluster = format!("g{number:03}");
+        let now = number * HOUR;
         ask(&mut engine, at(now), create("a", &cluster, "s", Market::OnDemand)).unwrap();
         ask(&mut engine, at(now + number), delete("a", &cluster)).unwrap();
     }
@@ -252,7 +253,8 @@ proptest! {
     fn the_cost_is_the_integral_of_the_prices(steps in prop::collection::vec((0..3_000_u64, step()), 1..60)) {
         let mut engine = engine();
         let mut model = Model::default();
-        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        let mut lines = vec![Line::State(engine.state())];
+        let mut cursor = engine.journal().end();
         let mut now = at(1_000);
         let mut time = cloud_time(&engine, now);
         let mut ahead = Duration::ZERO;

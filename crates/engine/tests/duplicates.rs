@@ -215,9 +215,11 @@ proptest! {
     fn what_callers_do_is_counted(
         steps in steps(), lag in 0u64..4_000, late in 0u64..9_000, odds in 0.0..1.0f64, middle in 0..80usize,
     ) {
-        let (lag, late) = (Duration::from_millis(lag), Duration::from_millis(late));
+        let lag = Duration::from_millis(lag);
+        let late = Duration::from_millis(late);
         let mut engine = engine();
-        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        let mut lines = vec![Line::State(engine.state())];
+        let mut cursor = engine.journal().end();
         ask(&mut engine, at(0), put_cloud(lag)).unwrap();
         let budget = || Budget { probability: Odds::new(odds), ..Budget::default() };
         let lagging = Fault { matches: Matches::default(), effect: Effect::Lag(Latency::Fixed(late)), budget: budget() };

@@ -473,7 +473,8 @@ proptest! {
         script in script(), middle in 0..60usize,
     ) {
         let mut engine = engine();
-        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        let mut lines = vec![Line::State(engine.state())];
+        let mut cursor = engine.journal().end();
         for (step, (now, request)) in script.into_iter().enumerate() {
             if step == middle {
                 lines.push(Line::State(engine.state()));

@@ -37,7 +37,8 @@ fn measured(work: impl FnOnce()) -> u64 {
 /// Checks the work about all of some resources, or of one of them after another.
 #[track_caller]
 fn assert_linear(work: impl Fn(usize) -> u64) {
-    let (few, many) = (work(FEW), work(4 * FEW));
+    let few = work(FEW);
+    let many = work(4 * FEW);
     assert!(few > FEW as u64, "{few} steps: nothing was done");
     assert!(many < few * LINEAR, "{few} steps about {FEW} resources, {many} about four times as many");
 }
@@ -45,7 +46,8 @@ fn assert_linear(work: impl Fn(usize) -> u64) {
 /// Checks the work of an operation that has nothing to do with most of the resources. Maps make it somewhat more.
 #[track_caller]
 fn assert_constant(work: impl Fn(usize) -> u64) {
-    let (few, many) = (work(FEW), work(4 * FEW));
+    let few = work(FEW);
+    let many = work(4 * FEW);
     assert!(few > 0, "nothing was done");
     assert!(2 * many < 3 * few, "{few} steps beside {FEW} resources, {many} beside four times as many");
 }
@@ -55,7 +57,8 @@ fn cluster(number: usize) -> String {
 }
 
 fn id(namespace: &str, number: usize) -> ResourceId {
-    let (namespace, kind) = (namespace.to_owned(), ResourceKind::Instance);
+    let namespace = namespace.to_owned();
+    let kind = ResourceKind::Instance;
     ResourceId { namespace, cluster: cluster(number), kind, name: format!("m{number:05}") }
 }
 
@@ -87,7 +90,8 @@ fn fill(engine: &mut Engine, namespace: &str, machines: usize) {
             ask(engine, at(0), Request::Create(spec_of_balancer(namespace, number)));
         }
         ask(engine, at(0), Request::Create(spec(namespace, number)));
-        let (load_balancer, instance) = (balancer(namespace, number), id(namespace, number).name);
+        let load_balancer = balancer(namespace, number);
+        let instance = id(namespace, number).name;
         let in_service_from = "api-server".into();
         ask(engine, at(0), Request::RegisterBackend { load_balancer, instance, in_service_from });
     }
@@ -164,7 +168,8 @@ fn put_cloud(namespace: &str, rate: u64) -> Request {
 fn life(engine: &mut Engine, namespace: &str) {
     let new =
         ResourceSpec { id: ResourceId { name: "new".into(), ..id(namespace, 0) }, ..spec(namespace, 0) };
-    let (load_balancer, instance) = (balancer(namespace, 0), "new".to_owned());
+    let load_balancer = balancer(namespace, 0);
+    let instance = "new".to_owned();
     let backend = || (load_balancer.clone(), instance.clone());
     let mut apply = |second, request| drop(engine.apply(operation(at(second), request)));
     apply(100, Request::Create(new.clone()));
@@ -256,7 +261,8 @@ fn a_fault_of_some_machines_is_put_changed_and_deleted_without_a_look_at_the_oth
                 ask(&mut engine, at(40), Request::Delete(crate::faults::fault("f")));
             })
         };
-        let (few, many) = (work(FEW), work(4 * FEW));
+        let few = work(FEW);
+        let many = work(4 * FEW);
         let clusters = 3 * FEW / CLUSTER;
         // A dozen of comparisons to find the next cluster, its load balancer and a machine by its name, three times.
         let allowed = 3 * 3 * 20 * clusters as u64;

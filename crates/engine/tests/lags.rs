@@ -46,7 +46,8 @@ fn update(name: &str) -> Request {
 
 /// What a read says about a change that the fault `f` hides.
 fn hidden(id: &ResourceId, operation: Verb, lag: u64, left: u64) -> Result<Outcome, CloudError> {
-    let (lag, visible_in) = (Duration::from_secs(lag), Duration::from_secs(left));
+    let lag = Duration::from_secs(lag);
+    let visible_in = Duration::from_secs(left);
     let by = Some(Box::new(HiddenBy { fault: "f".into(), operation }));
     Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by })
 }
@@ -65,7 +66,8 @@ fn lag(fault_of: Fault) -> Watched {
 #[test]
 fn reads_do_not_show_a_change_until_the_lag_is_over() {
     let mut engine = lag(lagging(4, &[]));
-    let (m, lb) = (id("m"), load_balancer("lb"));
+    let m = id("m");
+    let lb = load_balancer("lb");
     ask(&mut engine, at(1), create("m")).unwrap();
     assert_eq!(read(&mut engine, 1, &m), hidden(&m, Verb::CreateInstance, 4, 4));
     assert_eq!(read(&mut engine, 4, &m), hidden(&m, Verb::CreateInstance, 4, 1));
@@ -117,7 +119,8 @@ fn the_longer_one_of_two_lags_decides() {
     let mut engine = lag(lagging(4, &[]));
     ask(&mut engine, at(0), put_cloud(Duration::from_secs(9))).unwrap();
     ask(&mut engine, at(1), create("m")).unwrap();
-    let (lag, visible_in) = (Duration::from_secs(9), Duration::from_secs(8));
+    let lag = Duration::from_secs(9);
+    let visible_in = Duration::from_secs(8);
     let of_cloud = CloudError::NotVisibleYet { id: Box::new(id("m")), lag, visible_in, by: None };
     assert_eq!(read(&mut engine, 2, &id("m")), Err(of_cloud));
     ask(&mut engine, at(8), update("u")).unwrap();

@@ -186,7 +186,8 @@ proptest! {
         engine.poll(stop);
         let before = engine.fault(&fault("f")).unwrap().clone();
         let cloud_spec = ResourceId::cloud("default", "north");
-        let (clock, setting) = (engine.clock(&cloud_spec).copied(), engine.clock_setting(&cloud_spec).unwrap());
+        let clock = engine.clock(&cloud_spec).copied();
+        let setting = engine.clock_setting(&cloud_spec).unwrap();
 
         let again = stop + Duration::from_secs(away);
         let mut after = self::engine();

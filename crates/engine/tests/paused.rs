@@ -112,8 +112,11 @@ proptest! {
         engine.poll(at(paused_at));
         ask(&mut engine, at(paused_at), set_paused(put("f", fault_of.clone()), true)).expect("it is taken");
         // What the status says, which is not written again.
-        let (known, were_ill) = (record(&engine), ill(&engine));
-        let (mut now, mut still, mut made) = (paused_at, were_ill.clone(), before);
+        let known = record(&engine);
+        let were_ill = ill(&engine);
+        let mut now = paused_at;
+        let mut still = were_ill.clone();
+        let mut made = before;
         for (passes, number, deletes) in steps {
             now += passes;
             engine.poll(at(now));

@@ -347,11 +347,13 @@ proptest! {
         ask(&mut before, began, Request::Delete(id("m"))).unwrap();
         before.poll(stop);
         let Some(left) = before.get(&id("m")) else { return Ok(()) };
-        let (reached, deleting) = (reached_stages(&before, &id("m")), left.deleting.as_ref().map(|left| left.since));
+        let reached = reached_stages(&before, &id("m"));
+        let deleting = left.deleting.as_ref().map(|left| left.since);
         prop_assert_eq!(deleting, Some(began));
         let mut after = engine();
         let adopt = Request::Adopt { spec, previous: Box::new(Previous { created: at(1), reached, deleting, ..Previous::default() }) };
-        let (mut lines, mut cursor) = (vec![Line::State(after.state())], after.journal().end());
+        let mut lines = vec![Line::State(after.state())];
+        let mut cursor = after.journal().end();
         ask(&mut after, stop, adopt.clone()).unwrap();
         prop_assert_eq!(ask(&mut after, stop, Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
         prop_assert_eq!(before.digest(), after.digest());
@@ -438,7 +440,8 @@ proptest! {
         let mut polls: Vec<_> = polls.into_iter().map(SimTime::from_millis).collect();
         polls.sort_unstable();
         let mut polls = polls.into_iter().peekable();
-        let (mut lines, mut cursor) = (vec![Line::State(engine.state())], engine.journal().end());
+        let mut lines = vec![Line::State(engine.state())];
+        let mut cursor = engine.journal().end();
         for (step, (now, request)) in script.into_iter().enumerate() {
             if step == at {
                 lines.push(Line::State(engine.state()));
@@ -632,7 +635,8 @@ proptest! {
         let mut engine = engine();
         let cloud_id = ResourceId::cloud(id("m").namespace, "north");
         let mut offered = BTreeMap::<String, Hardware>::new();
-        let (mut is_there, mut made) = (false, BTreeMap::new());
+        let mut is_there = false;
+        let mut made = BTreeMap::new();
         for ((step, machine, which), number) in steps.into_iter().zip(0u64..) {
             let now = at(number);
             let spec = ResourceSpec {

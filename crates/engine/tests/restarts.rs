@@ -342,7 +342,8 @@ type Done = (FaultRecord, BTreeSet<ResourceId>, BTreeMap<ResourceId, nephele_eng
 
 fn done(engine: &Engine) -> BTreeMap<ResourceId, Done> {
     let done = |state: &FaultState| {
-        let (mut affected_ids, mut notices) = (state.affected_ids.clone(), state.notices.clone());
+        let mut affected_ids = state.affected_ids.clone();
+        let mut notices = state.notices.clone();
         // Nothing of what is being deleted is shown, and nothing more happens to it.
         affected_ids.retain(|id| engine.get(id).is_none_or(|found| found.deleting.is_none()));
         // Of those that are not afflicted, no status says anything.

@@ -157,7 +157,8 @@ proptest! {
             ask(&mut engine, at(0), put("f", fault_of.clone())).unwrap();
             engine
         };
-        let (mut stays, mut stops) = (started(), started());
+        let mut stays = started();
+        let mut stops = started();
         stops.poll(at(stop));
         let state = stops.fault(&fault("f")).unwrap();
         let put = Request::PutFault {
@@ -175,7 +176,8 @@ proptest! {
         let back = at(stop + pause);
         ask(&mut next, back, put).unwrap();
         for ordinal in [5, 0, 4, 1, 3, 2] {
-            let (spec, reached) = (numbered(ordinal), BTreeMap::new());
+            let spec = numbered(ordinal);
+            let reached = BTreeMap::new();
             let adopt = Request::Adopt { spec, previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }) };
             ask(&mut next, back, adopt).unwrap();
         }

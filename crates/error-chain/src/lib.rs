@@ -39,7 +39,9 @@ fn without_answers(mut text: String) -> String {
 /// How long the value in parentheses is that a text begins with, if it is whole. What is quoted in it may have
 /// parentheses of its own.
 fn end_of_value(text: &str) -> Option<usize> {
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut escaped = false;
     for (at, letter) in text.char_indices() {
         match letter {
             _ if escaped => escaped = false,

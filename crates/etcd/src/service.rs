@@ -42,11 +42,9 @@ pub trait CallDelay: Send + Sync {
 /// The member that a connection reaches.
 #[derive(Clone)]
 pub struct Connection {
-    /// The cluster.
     pub cluster: SharedEtcdCluster,
     /// The id of the member that answers.
     pub member: u64,
-    /// Receives each call.
     pub observer: Arc<dyn CallObserver>,
     /// Says how long each call waits.
     pub delay: Arc<dyn CallDelay>,
@@ -235,7 +233,8 @@ mod tests {
         async fn late(cluster: &SharedEtcdCluster, member: u64, delay: Duration) -> Self {
             let (near, far) = tokio::io::duplex(16 * 1024);
             let calls = Arc::new(Calls::default());
-            let (observer, delay) = (calls.clone(), Arc::new(Late(delay)));
+            let observer = calls.clone();
+            let delay = Arc::new(Late(delay));
             let connection = Connection { cluster: cluster.clone(), member, observer, delay };
             let served = tokio::spawn(serve_connection(far, connection));
             let mut near = Some(near);
@@ -303,7 +302,8 @@ mod tests {
     #[tokio::test]
     async fn leader_moves_and_every_member_knows() {
         let cluster = shared(&[1, 2, 3]);
-        let (mut first, mut second) = (Client::new(&cluster, 1).await, Client::new(&cluster, 2).await);
+        let mut first = Client::new(&cluster, 1).await;
+        let mut second = Client::new(&cluster, 2).await;
         let refused = (Code::FailedPrecondition, "etcdserver: not leader".to_owned());
         assert_eq!(refusal(second.move_leader(3).await), refused);
         assert_eq!(first.move_leader(2).await.unwrap().header.unwrap().raft_term, 3);
@@ -323,7 +323,8 @@ mod tests {
     #[tokio::test]
     async fn members_are_removed_down_to_the_last() {
         let cluster = shared(&[1, 2, 3]);
-        let (mut first, mut third) = (Client::new(&cluster, 1).await, Client::new(&cluster, 3).await);
+        let mut first = Client::new(&cluster, 1).await;
+        let mut third = Client::new(&cluster, 3).await;
         let not_found = (Code::NotFound, "etcdserver: member not found".to_owned());
         assert_eq!(refusal(third.remove(9).await), not_found);
         cluster.lock().set_running(2, false);

@@ -26,7 +26,7 @@ pub fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: 
     Mistake { field, value: value.to_string(), expected }
 }
 
-/// What a Fault is about.
+/// What a Fault matches.
 #[must_use]
 pub fn matches(wanted: &FaultMatch) -> Matches {
     let FaultMatch {

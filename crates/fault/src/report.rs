@@ -13,7 +13,6 @@ use crate::in_force::resumed;
 pub struct Progress {
     /// Whether it can still hit.
     pub phase: FaultPhase,
-    /// When it began.
     pub began: Timestamp,
     /// How much it has matched while it was active.
     pub matched: u64,

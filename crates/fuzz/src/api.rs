@@ -4,8 +4,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nephele_apiserver::ApiServer;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
+use crate::input::{choice, halves};
 use crate::server::{COLLECTIONS, JSON, PROTOBUF, TABLE, send, server, shows, types};
-use crate::{choice, halves, run};
+use crate::simulated_time::run;
 
 const PATCHES: [&str; 4] = [
     "application/json-patch+json",

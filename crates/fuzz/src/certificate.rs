@@ -4,8 +4,8 @@ use http::StatusCode;
 use nephele_apiserver::UserInfo;
 use nephele_pki::parse_client;
 
-use crate::run;
 use crate::server::{JSON, send_as, server, types};
+use crate::simulated_time::run;
 
 /// A certificate. The server tells its user who they are.
 pub(crate) fn certificate(data: &[u8]) {

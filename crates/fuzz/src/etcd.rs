@@ -10,7 +10,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use nephele_etcd::{CallDelay, CallObserver, Connection, EtcdCluster, Member, member_id, serve_connection};
 use parking_lot::Mutex;
 
-use crate::{choice, run};
+use crate::input::choice;
+use crate::simulated_time::run;
 
 /// The calls that are known, and one that is not.
 const PATHS: [&str; 6] = [

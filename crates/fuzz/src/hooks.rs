@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
-use crate::choice;
+use crate::input::choice;
 use crate::server::{now, server};
 
 thread_local! {

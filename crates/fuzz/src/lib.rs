@@ -9,18 +9,15 @@ mod api;
 mod certificate;
 mod etcd;
 mod hooks;
+mod input;
 mod port_forward;
 mod samples;
 mod server;
+mod simulated_time;
 mod texts;
 
-use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
 use std::{env, fs, io};
-
-/// The longest that an answer may take, in simulated time. Servers give idle clients minutes.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// A parser, with inputs to begin from.
 #[derive(Clone, Copy)]
@@ -71,24 +68,4 @@ pub fn write_samples(name: &str) -> io::Result<()> {
         fs::write(Path::new(&folder).join(format!("sample-{index}")), sample)?;
     }
     Ok(())
-}
-
-/// Runs a future until it ends, on simulated time.
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime starts").block_on(async {
-        tokio::time::timeout(PATIENCE, future).await.expect("the server answers or gives up")
-    })
-}
-
-/// The number in front of the data, below `count`, and the rest.
-fn choice(data: &[u8], count: usize) -> Option<(usize, &[u8])> {
-    let (first, rest) = data.split_first()?;
-    Some((usize::from(*first) % count, rest))
-}
-
-/// The parts of the data before and after the first zero byte, which no text contains.
-fn halves(data: &[u8]) -> (&[u8], &[u8]) {
-    let mut parts = data.splitn(2, |byte| *byte == 0);
-    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }

@@ -12,7 +12,8 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
-use crate::{choice, run};
+use crate::input::choice;
+use crate::simulated_time::run;
 
 const SPDY: &str = "POST /portforward HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\
                     x-stream-protocol-version: portforward.k8s.io\r\n\r\n";

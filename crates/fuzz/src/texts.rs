@@ -8,7 +8,8 @@ use nephele_cloud::read_user_data;
 use nephele_ipam::AddressSet;
 use nephele_model::{ClockRate, Fraction, GoDuration};
 
-use crate::{choice, run};
+use crate::input::choice;
+use crate::simulated_time::run;
 
 /// The user data of a machine.
 pub(crate) fn user_data(data: &[u8]) {

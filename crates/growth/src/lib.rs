@@ -46,12 +46,14 @@ fn check(longest: usize, beginning: &str, pattern: &str, parse: &dyn Fn(&str)) -
         let repeated = length.saturating_sub(beginning.len()) / pattern.len();
         format!("{beginning}{}", pattern.repeat(repeated))
     };
-    let (short, long) = (text(longest / TIMES), text(longest));
+    let short = text(longest / TIMES);
+    let long = text(longest);
     if time(parse, &long) < SLOW {
         return Ok(());
     }
     let least = |text: &str| (0..MEASURED).map(|_| time(parse, text)).min().unwrap_or_default();
-    let (short, long) = (least(&short), least(&long));
+    let short = least(&short);
+    let long = least(&long);
     if long < SLOW || long < short.saturating_mul(GROWTH_MAX) { Ok(()) } else { Err([short, long]) }
 }
 

@@ -32,7 +32,6 @@ pub enum NameError {
     Object {
         /// The kind of the object.
         what: &'static str,
-        /// The name.
         name: String,
     },
 }
@@ -99,8 +98,8 @@ mod tests {
     #[tokio::test]
     async fn only_labels_are_namespaces_and_only_the_one_that_is_looked_after() {
         let client = ManagementApi::start().client();
-        let (everywhere, one) =
-            (Access::new(client.clone(), None), Access::new(client, Some("team".to_owned())));
+        let everywhere = Access::new(client.clone(), None);
+        let one = Access::new(client, Some("team".to_owned()));
         let refused = |access: &Access, namespace: &str| access.config_maps(namespace).err();
         assert_eq!(refused(&everywhere, "other"), None);
         assert_eq!(refused(&one, "team"), None);

@@ -52,7 +52,8 @@ pub fn extension(access: &Access, clock: Clock) -> Extension {
             Ok::<_, Failure>(in_place::can_update_machine_set(&request))
         })
         .on(UpdateMachine, "update-machine", move |request, _call| {
-            let (access, clock) = (updates.clone(), Clock::clone(&clock));
+            let access = updates.clone();
+            let clock = Clock::clone(&clock);
             async move { in_place::update_machine(&access, &clock, request).await }
         })
 }

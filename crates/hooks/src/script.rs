@@ -59,49 +59,37 @@ pub enum ScriptError {
     /// The ConfigMap could not be read.
     #[error("failed to read ConfigMap {name}")]
     Read {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
     /// The ConfigMap could not be created.
     #[error("failed to create ConfigMap {name}")]
     Create {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
     /// The answer could not be recorded.
     #[error("failed to record the response in ConfigMap {name}")]
     Record {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
     /// The preloaded response is not YAML.
     #[error("failed to read {key} of ConfigMap {name} as YAML")]
     Yaml {
-        /// The ConfigMap.
         name: String,
-        /// The key in it.
         key: String,
-        /// The cause.
         #[source]
         source: nephele_yaml::YamlError,
     },
     /// The preloaded response does not have the fields of the hook's response.
     #[error("failed to read {key} of ConfigMap {name} as a response")]
     Response {
-        /// The ConfigMap.
         name: String,
-        /// The key in it.
         key: String,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -166,7 +154,8 @@ impl Scene {
 
 /// The name of the ConfigMap of a Cluster.
 fn config_map(cluster: &str, extension: &str) -> Result<String, NameError> {
-    let (cluster, extension) = (object_name("Cluster", cluster)?, object_name("ExtensionConfig", extension)?);
+    let cluster = object_name("Cluster", cluster)?;
+    let extension = object_name("ExtensionConfig", extension)?;
     let name = format!("{cluster}-{extension}-test-extension-hookresponses");
     // Two valid names can make a name that is too long.
     object_name("ConfigMap", &name)?;
@@ -194,7 +183,8 @@ fn extension_config(settings: &Settings) -> Option<&String> {
 
 /// Reads a response.
 fn read<R: Response>(name: &str, key: &str, text: &str) -> Result<R, ScriptError> {
-    let (name, key) = (name.to_owned(), key.to_owned());
+    let name = name.to_owned();
+    let key = key.to_owned();
     match nephele_yaml::read_one(text, &BOUNDS) {
         Ok(value) => {
             wire::from_value::<R>(value).map_err(|source| ScriptError::Response { name, key, source })
@@ -244,7 +234,8 @@ pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, Sc
     let config_maps = access.config_maps(&scene.namespace)?;
     let data = data(&config_maps, &scene.config_map).await?;
     let response: R = scene.response(&data)?;
-    let (key, record) = (scene.key(ACTUAL), record(&response));
+    let key = scene.key(ACTUAL);
+    let record = record(&response);
     if data.len() >= ENTRIES_MAX && !data.contains_key(&key) {
         warn!(config_map = scene.config_map, "Answer is not recorded: the ConfigMap has too many entries");
     } else if data.get(&key) != Some(&record) {

@@ -25,20 +25,10 @@ pub enum PlanError {
     Number(String),
     /// The target is older.
     #[error("cannot plan a downgrade from {from} to {to}")]
-    Back {
-        /// The current version.
-        from: String,
-        /// The target.
-        to: String,
-    },
+    Back { from: String, to: String },
     /// The target has another major version, or is far ahead.
     #[error("cannot plan an upgrade from {from} to {to}")]
-    Far {
-        /// The current version.
-        from: String,
-        /// The target.
-        to: String,
-    },
+    Far { from: String, to: String },
 }
 
 /// A version as text and in comparable form.
@@ -78,7 +68,8 @@ impl Version {
 /// # Errors
 /// When a text is not a version, or there is no plan.
 pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanError> {
-    let (from, to): (Version, Version) = (from.parse()?, to.parse()?);
+    let from: Version = from.parse()?;
+    let to: Version = to.parse()?;
     let ends = || (from.text.clone(), to.text.clone());
     if from.text == to.text {
         return Ok(Vec::new());
@@ -87,7 +78,8 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
         let (from, to) = ends();
         return Err(PlanError::Back { from, to });
     }
-    let (start, end) = (&from.number, &to.number);
+    let start = &from.number;
+    let end = &to.number;
     // The target does not come before, so neither does its minor version, if the major one is the same.
     if start.major != end.major || end.minor.abs_diff(start.minor) > STEPS_MAX {
         let (from, to) = ends();

@@ -56,9 +56,11 @@ type Asked = Arc<Mutex<Vec<(String, String, Option<String>)>>>;
 
 /// A client of the API that records its requests.
 fn observed(api: &ManagementApi, asked: &Asked) -> Client {
-    let (server, asked) = (api.server().clone(), Arc::clone(asked));
+    let server = api.server().clone();
+    let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (method, uri) = (request.method().to_string(), request.uri());
+        let method = request.method().to_string();
+        let uri = request.uri();
         let asking = (method, uri.path().to_owned(), uri.query().map(str::to_owned));
         asked.lock().expect("no test panics with it").push(asking);
         let server = server.clone();
@@ -310,7 +312,8 @@ async fn names_that_lead_elsewhere_are_refused_before_anything_is_asked() {
             "cluster": { "metadata": { "name": name, "namespace": namespace } },
         })
     };
-    let (update, create) = ("updatemachine/update-machine", "beforeclustercreate/before-cluster-create");
+    let update = "updatemachine/update-machine";
+    let create = "beforeclustercreate/before-cluster-create";
     for (hook, request, expected) in [
         (
             update,

@@ -70,7 +70,8 @@ async fn the_hooks_of_a_clusters_life_are_answered_by_its_config_map() {
                 .router();
             let cluster = &recording.request["cluster"]["metadata"];
             let text = |value: &Value| value.as_str().expect("a text").to_owned();
-            let (namespace, name) = (text(&cluster["namespace"]), text(&cluster["name"]));
+            let namespace = text(&cluster["namespace"]);
+            let name = text(&cluster["name"]);
             let namespaces: Api<Namespace> = Api::all(api.client());
             let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
             let created = Namespace { metadata, ..Namespace::default() };

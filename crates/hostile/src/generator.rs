@@ -18,7 +18,6 @@ const BODY_MAX: usize = 3 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
-    /// Path and query.
     pub(crate) target: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Bytes,

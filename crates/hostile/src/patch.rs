@@ -51,7 +51,8 @@ pub(crate) fn json(draws: &mut impl Rng) -> Value {
 }
 
 fn operation(draws: &mut impl Rng) -> Value {
-    let (path, from) = (place(draws), place(draws));
+    let path = place(draws);
+    let from = place(draws);
     match draws.random_range(0..16) {
         0..4 => json!({"op": "add", "path": path, "value": tree(draws, 3)}),
         4 => json!({"op": "add", "path": path, "value": deep(draws)}),

@@ -40,7 +40,8 @@ impl Server {
                 async move { api.handle(request.map(Body::new)).await }
             })
         };
-        let (tls, never) = (move || Some(acceptor.clone()), CancellationToken::new());
+        let tls = move || Some(acceptor.clone());
+        let never = CancellationToken::new();
         tokio::spawn(nephele_listen::serve(listener, tls, Limits::DEFAULT, session, never));
         Ok(Self { address, client, api })
     }
@@ -93,7 +94,8 @@ fn api_server() -> anyhow::Result<ApiServer> {
 
 fn credentials() -> anyhow::Result<(TlsAcceptor, ClientConfig)> {
     let now = Timestamp::now();
-    let (not_before, not_after) = (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24));
+    let not_before = now - SignedDuration::from_mins(5);
+    let not_after = now + SignedDuration::from_hours(24);
     let authority = Authority::generate("hostile", KeyAlgorithm::EcdsaP256, not_before, not_after)?;
     let request = |common_name: &str, is_server: bool| LeafRequest {
         common_name: common_name.to_owned(),
@@ -106,8 +108,8 @@ fn credentials() -> anyhow::Result<(TlsAcceptor, ClientConfig)> {
         not_after,
         identity: common_name.to_owned(),
     };
-    let (server, client) =
-        (authority.issue(&request("kube-apiserver", true))?, authority.issue(&request("admin", false))?);
+    let server = authority.issue(&request("kube-apiserver", true))?;
+    let client = authority.issue(&request("admin", false))?;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
     let roots = Arc::new(roots);

@@ -14,7 +14,6 @@ pub(crate) struct Tally {
     pub(crate) limited: u64,
     /// Connections that ended without a reason, with the requests. The first hundred are kept.
     pub(crate) broken: Vec<String>,
-    /// Answers with status 500.
     pub(crate) internal_errors: u64,
 }
 

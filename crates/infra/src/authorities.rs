@@ -35,26 +35,17 @@ pub(crate) enum AuthoritiesState {
 pub(crate) enum InvalidAuthority {
     /// A key of the Secret's data is missing or empty.
     #[error("Secret {secret} has no {key}")]
-    Absent {
-        /// Name of the Secret.
-        secret: String,
-        /// The key.
-        key: &'static str,
-    },
+    Absent { secret: String, key: &'static str },
     /// The key of the authority is kept elsewhere, as in kubeadm's mode with an external one. Nothing can be signed with it,
     /// and machines have no certificates of the user's own.
     #[error(
         "Secret {secret} has no tls.key: a certificate authority whose key is elsewhere cannot be used, because the \
          simulated API servers need certificates of it"
     )]
-    External {
-        /// Name of the Secret.
-        secret: String,
-    },
+    External { secret: String },
     /// The data is not a usable certificate authority.
     #[error("Secret {secret} holds no usable certificate authority")]
     Unusable {
-        /// Name of the Secret.
         secret: String,
         /// What is wrong with it.
         #[source]

@@ -329,8 +329,8 @@ mod tests {
             Plan::Keep(None) => "keep none".into(),
             Plan::Keep(Some(object)) => format!("keep {}", object.spec.seed),
             Plan::Put { object, replaces, is_held } => {
-                let (replaces, held) =
-                    (if replaces { "replace" } else { "put" }, if is_held { " held" } else { "" });
+                let replaces = if replaces { "replace" } else { "put" };
+                let held = if is_held { " held" } else { "" };
                 format!("{replaces} {}{held}", object.spec.seed)
             }
             Plan::Delete => "delete".into(),
@@ -339,7 +339,9 @@ mod tests {
 
     #[test]
     fn a_cloud_is_what_its_object_says_unless_that_is_paused() {
-        let (one, changed, other) = (object("1", "one"), object("1", "changed"), object("2", "other"));
+        let one = object("1", "one");
+        let changed = object("1", "changed");
+        let other = object("2", "other");
         let mut new = SimulatedCloud::clone(&paused(&one));
         new.status = None;
         let new = Arc::new(new);
@@ -459,11 +461,14 @@ mod tests {
         fn the_cloud_answers_by_what_is_in_force(
             looks in proptest::collection::vec(proptest::collection::vec(step(), 0..4), 1..12),
         ) {
-            let (cloud, known) = (cloud(), Known::default());
+            let cloud = cloud();
+            let known = Known::default();
             let mut changes = known.changed.subscribe();
-            let (mut object, mut number) = (None, 0);
+            let mut object = None;
+            let mut number = 0;
             for steps in looks {
-                let (before, force_before) = (object.clone(), known.in_force(&north()));
+                let before = object.clone();
+                let force_before = known.in_force(&north());
                 for step in steps {
                     number += 1;
                     let from = object.take().or(matches!(step, Step::Created).then(|| of_generation(0, 1)));
@@ -498,7 +503,8 @@ mod tests {
     #[test]
     fn whoever_has_read_a_cloud_gets_no_older_answer() {
         const LAST: i32 = 2000;
-        let (cloud, known) = (cloud(), Known::default());
+        let cloud = cloud();
+        let known = Known::default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for generation in 1..=LAST {

@@ -44,7 +44,6 @@ pub(crate) struct Context {
     pub(crate) clusters: Cache<Cluster>,
     pub(crate) machines: Cache<Machine>,
     pub(crate) machine_pools: Cache<MachinePool>,
-    /// The InMemoryMachines of pools.
     pub(crate) pool_machines: Cache<InMemoryMachine>,
     pub(crate) secrets: Cache<AuthoritySecret>,
     pub(crate) authorities: Ledger,

@@ -94,7 +94,8 @@ struct Notable {
 /// become ready.
 fn notable(before: &[Condition], after: &[Condition], now_ready: impl Fn() -> String) -> Vec<Notable> {
     let became = |kind: &str| {
-        let (was, is) = (conditions::is_true(before, kind), conditions::find(after, kind)?);
+        let was = conditions::is_true(before, kind);
+        let is = conditions::find(after, kind)?;
         let holds = is.status == conditions::TRUE;
         // Everybody expects a deleted object to become not ready.
         (was != holds && is.reason != reasons::DELETING).then(|| (holds, is.message.clone()))
@@ -139,7 +140,8 @@ mod tests {
             let told = notable(before, after, || "up".to_owned()).into_iter();
             told.map(|notable| (notable.severity, notable.reason, notable.note)).collect::<Vec<_>>()
         };
-        let (normal, warning) = (Severity::Normal, Severity::Warning);
+        let normal = Severity::Normal;
+        let warning = Severity::Warning;
         let none: &[Condition] = &[];
         assert_eq!(told(none, &[ready(FALSE, "waits"), paused(FALSE, "")]), []);
         assert_eq!(told(&[ready(FALSE, "waits")], &[ready(FALSE, "still")]), []);

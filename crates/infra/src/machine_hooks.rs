@@ -34,7 +34,6 @@ pub trait MachineHooks: Send + Sync + 'static {
 /// The machine that a hook is called for.
 #[derive(Clone, Debug)]
 pub struct MachineInQuestion<'a> {
-    /// The InMemoryMachine.
     pub object: &'a InMemoryMachine,
     /// Its Machine, if there is one, with the fields that this provider reads.
     pub machine: Option<&'a Machine>,
@@ -51,13 +50,10 @@ pub struct Instance {
     pub provider_id: String,
     /// Whether it is a control plane machine.
     pub control_plane: bool,
-    /// Its Kubernetes version.
     pub version: String,
-    /// Its zone.
     pub failure_domain: String,
     /// The region of the zone.
     pub region: String,
-    /// Its instance type.
     pub instance_type: String,
     /// The image that it boots from.
     pub image: String,
@@ -84,7 +80,6 @@ pub enum Answer {
 pub struct HookError {
     /// The category of the error, out of a small fixed set.
     pub category: &'static str,
-    /// The cause.
     pub cause: Box<dyn Error + Send + Sync>,
 }
 

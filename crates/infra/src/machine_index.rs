@@ -15,7 +15,6 @@ pub(crate) struct MachineIndex(Mutex<Maps>);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Maps {
     by_cluster: BTreeMap<ClusterId, BTreeSet<String>>,
-    /// By namespace and name.
     cluster_of: BTreeMap<(String, String), ClusterId>,
 }
 

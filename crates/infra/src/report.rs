@@ -64,7 +64,6 @@ where
 #[derive(Debug, Error)]
 #[error("failed to update the {kind}")]
 pub(crate) struct StatusError {
-    /// The kind, for people.
     kind: &'static str,
     source: PatchError,
 }

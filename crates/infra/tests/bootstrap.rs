@@ -53,7 +53,8 @@ fn shown(world: &World) -> Value {
     let objects: Value = serde_json::from_slice(&objects).expect("a line of JSON");
     let mut shown = BTreeMap::new();
     for record in objects["objects"].as_array().expect("a list") {
-        let (name, object) = (record["name"].as_str().expect("a name"), &record["object"]);
+        let name = record["name"].as_str().expect("a name");
+        let object = &record["object"];
         let value = match record["resource"].as_str() {
             Some("nodes") => json!([object["spec"]["taints"], object["metadata"]["labels"]["pool"]]),
             Some("pods") => object["spec"]["containers"][0]["image"].clone(),

@@ -480,7 +480,8 @@ async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
 #[tokio::test(start_paused = true)]
 async fn a_cloud_and_its_first_cluster_can_be_created_together() {
     let world = World::start(52_500);
-    let (stored, touched) = (world.api.api::<InMemoryCluster>(), watcher::Config::default());
+    let stored = world.api.api::<InMemoryCluster>();
+    let touched = watcher::Config::default();
     let missed = watcher(stored, touched).applied_objects().try_filter(|object| {
         let status = object.status.clone().unwrap_or_default();
         future::ready(reason(&status.conditions, types::CLOUD_AVAILABLE) == Some("CloudNotFound"))

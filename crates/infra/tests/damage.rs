@@ -105,7 +105,8 @@ async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
     let mut world = inhabited(19_500).await;
     let before = recovered(&world).await;
     for damage in Damage::all() {
-        let (cluster, owned) = (world.api.get::<InMemoryCluster>("demo").await, machines(&world).await);
+        let cluster = world.api.get::<InMemoryCluster>("demo").await;
+        let owned = machines(&world).await;
         damage_all(&world, damage).await;
         act().await;
         own_all_again(&world, damage, &cluster, &owned).await;
@@ -114,7 +115,8 @@ async fn damaged_objects_recover_while_the_manager_runs_and_over_a_restart() {
         let api = world.api.client();
         let clusters: Api<InMemoryCluster> = Api::namespaced(api.clone(), NAMESPACE);
         let members: Api<InMemoryMachine> = Api::namespaced(api, NAMESPACE);
-        let (of_cluster, of_machines) = (clusters.clone(), members.clone());
+        let of_cluster = clusters.clone();
+        let of_machines = members.clone();
         world = world
             .restart_after(async move {
                 damage.inflict(&of_cluster, "demo").await;
@@ -136,11 +138,13 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
     let mut world = inhabited(19_600).await;
     let before = recovered(&world).await;
     for order in 0..6 {
-        let (cluster, owned) = (world.api.get::<InMemoryCluster>("demo").await, machines(&world).await);
+        let cluster = world.api.get::<InMemoryCluster>("demo").await;
+        let owned = machines(&world).await;
         let api = world.api.client();
         let clusters: Api<InMemoryCluster> = Api::namespaced(api.clone(), NAMESPACE);
         let members: Api<InMemoryMachine> = Api::namespaced(api, NAMESPACE);
-        let (gone_clusters, gone_members) = (clusters.clone(), members.clone());
+        let gone_clusters = clusters.clone();
+        let gone_members = members.clone();
         world = world
             .restart_after(async move {
                 erase(&gone_clusters, "demo").await;

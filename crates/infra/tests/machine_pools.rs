@@ -467,7 +467,8 @@ async fn damaged_machines_of_a_pool_and_the_pool_are_what_they_were() {
         names.sort();
         names
     };
-    let (machines, pools) = (world.api.api::<InMemoryMachine>(), world.api.api::<InMemoryMachinePool>());
+    let machines = world.api.api::<InMemoryMachine>();
+    let pools = world.api.api::<InMemoryMachinePool>();
     let expected = names(&world).await;
     for damage in Damage::all() {
         let owned = pools.get("pool").await.expect("it is there");

@@ -142,7 +142,9 @@ struct Identity {
 async fn identity(world: &World) -> Identity {
     world.settled_cluster(&world.provisioned("demo").await).await;
     world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
-    let (mut machines, mut networks, mut provider_ids) = (vec![], vec![], vec![]);
+    let mut machines = vec![];
+    let mut networks = vec![];
+    let mut provider_ids = vec![];
     for name in MACHINES {
         let machine = world.api.eventually(name, "to be ready", is_ready).await;
         machines.push(world.cloud.observe_machine(&World::machine_id("demo", name)).expect("it runs"));
@@ -182,7 +184,8 @@ async fn start_to_move(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
-    let (source, target) = (World::start(18_100), World::start(18_100));
+    let source = World::start(18_100);
+    let target = World::start(18_100);
     start_to_move(&source).await;
     let before = identity(&source).await;
 

@@ -485,7 +485,8 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_stays_gone() 
     world.api.patch::<InMemoryMachine>("cp", &asked(json!(""))).await;
     let gone = world.waits(&machine, "InstanceTerminated").await;
     assert_eq!(world.cloud.observe_machine(&id), None);
-    let (before, after) = (up.status.clone().unwrap_or_default(), gone.status.clone().unwrap_or_default());
+    let before = up.status.clone().unwrap_or_default();
+    let after = gone.status.clone().unwrap_or_default();
     let told: Vec<_> = after.conditions.iter().map(|is| (is.type_.as_str(), is.status.as_str())).collect();
     let unmet = ["VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned", "Ready"];
     let expected: Vec<_> = ["Paused"].into_iter().chain(unmet).map(|kind| (kind, "False")).collect();

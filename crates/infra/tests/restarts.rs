@@ -217,7 +217,8 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
 /// A disk that takes no changes before a crash has the Node of a machine that was terminated since.
 #[tokio::test(start_paused = true)]
 async fn a_terminated_machine_has_no_node_even_if_the_disk_still_has_it() {
-    let (kept, earlier) = (Directory::new("terminated"), Directory::new("terminated-earlier"));
+    let kept = Directory::new("terminated");
+    let earlier = Directory::new("terminated-earlier");
     let file = |directory: &Directory| directory.0.join("nephele.redb");
     let world = World::start_with(Setup { state_directory: Some(kept.0.clone()), ..Setup::at(19_400) });
     world.cluster("demo").await;

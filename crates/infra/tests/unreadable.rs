@@ -140,7 +140,8 @@ async fn an_object_that_cannot_be_read_any_more_keeps_what_it_has_and_can_be_del
     // As with any spec that is invalid, its effect ends.
     mistake::<Fault>(&world, "good").await;
     assert!(world.cloud.observe_fault(&fault).is_none());
-    let (cluster, machine) = (World::id("good"), World::machine_id("good", "good"));
+    let cluster = World::id("good");
+    let machine = World::machine_id("good", "good");
     assert!(world.cloud.observe_cluster(&cluster).is_some());
     assert!(world.cloud.observe_machine(&machine).is_some());
     // Over a restart, too.

@@ -46,10 +46,13 @@ type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
-    let (claims, pools) = (numbers.next().unwrap_or(2000), numbers.next().unwrap_or(1));
-    let (server, controllers) = (runtime(SERVER), runtime(CONTROLLERS));
+    let claims = numbers.next().unwrap_or(2000);
+    let pools = numbers.next().unwrap_or(1);
+    let server = runtime(SERVER);
+    let controllers = runtime(CONTROLLERS);
     server.block_on(async {
-        let (api, requests) = (ManagementApi::start(), Requests::default());
+        let api = ManagementApi::start();
+        let requests = Requests::default();
         let client = client(&api, &server, &requests);
         let backstage = {
             // Events are published by a task of the controllers.
@@ -73,11 +76,16 @@ fn runtime(name: &str) -> Runtime {
 
 /// A client whose requests are counted, and answered on the threads of the server.
 fn client(api: &ManagementApi, server: &Runtime, requests: &Requests) -> Client {
-    let (api, handle, requests) = (api.server().clone(), server.handle().clone(), Arc::clone(requests));
+    let api = api.server().clone();
+    let handle = server.handle().clone();
+    let requests = Arc::clone(requests);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (api, handle, requests) = (api.clone(), handle.clone(), Arc::clone(&requests));
+        let api = api.clone();
+        let handle = handle.clone();
+        let requests = Arc::clone(&requests);
         async move {
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let method = request.method().clone();
+            let path = request.uri().path().to_owned();
             let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
             let answer = handle.spawn(async move { api.handle(request.map(Body::new)).await });
             let response = answer.await.expect("no panic");
@@ -144,7 +152,8 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
     }
     let names: Vec<String> = (0..claims).map(|index| format!("claim-{index:06}")).collect();
     let of_claims: Api<IPAddressClaim> = api.api();
-    let (create, delete) = (PostParams::default(), DeleteParams::default());
+    let create = PostParams::default();
+    let delete = DeleteParams::default();
 
     let phase = Phase::start(requests);
     let creations = stream::iter(names.iter().enumerate()).map(|(index, name)| {
@@ -154,7 +163,8 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
             name: pool(index),
         };
         let spec = IPAddressClaimSpec { cluster_name: String::new(), pool_ref: reference };
-        let (of_claims, create) = (&of_claims, &create);
+        let of_claims = &of_claims;
+        let create = &create;
         async move {
             let created = Instant::now();
             of_claims.create(create, &IPAddressClaim::new(name, spec)).await?;

@@ -39,7 +39,6 @@ pub(crate) struct ClaimQueue {
 }
 
 struct Shared {
-    /// The number of slots.
     slots: usize,
     state: Mutex<State>,
     changed: Notify,

@@ -17,7 +17,8 @@ use nephele_api::ipam::v1alpha2::{
 };
 use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
 use nephele_kit::{
-    Cache, Listing, Readable, RunError, Runner, Services, WatchFilter, chain, paused, poll_on_wake, scoped,
+    Cache, Listed, Listing, PollOnWake, Readable, RunError, Runner, Services, WatchFilter, chain, paused,
+    poll_on_wake, scoped,
 };
 use thiserror::Error;
 use tokio::time::sleep;
@@ -129,31 +130,7 @@ pub fn run(
             faults: Faults::new(&seed),
         });
 
-        let mut listed = Vec::new();
-        let mut follows = Vec::new();
-        {
-            let (first_list, told) = Listing::start();
-            listed.push(told);
-            let gate = services.readiness.gate("cache IPAddress");
-            let (context, shutdown) = (Arc::clone(&context), shutdown.clone());
-            let api = Api::<Readable<IPAddress>>::all(client.clone());
-            let services = services.clone();
-            follows.push(poll_on_wake(async move {
-                address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown)
-                    .await;
-            }));
-        }
-        macro_rules! follow_pools {
-        ($($kind:ty),*) => {$({
-            let (first_list, told) = Listing::start();
-            listed.push(told);
-            let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
-            let api = <$kind as PoolObject>::readable(client.clone(), namespace);
-            let follow = pool::follow(Arc::clone(&context), &services, api, gate, first_list, shutdown.clone());
-            follows.push(poll_on_wake(follow));
-        })*};
-    }
-        follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+        let (follows, mut listed) = follow_all(&client, &services, &context, namespace, &shutdown);
         // No claim is served past a Fault.
         let (first_list, told) = Listing::start();
         listed.push(told);
@@ -170,16 +147,8 @@ pub fn run(
         let for_claims = Arc::clone(&context);
         let run_claims = async {
             // A claim that is reconciled before its pool is known would report that the pool does not exist.
-            let all_listed = async {
-                for listed in listed {
-                    if !listed.wait().await {
-                        return false;
-                    }
-                }
-                true
-            };
             // A watch that ended before its first list did so on shutdown.
-            if shutdown.run_until_cancelled(all_listed).await != Some(true) {
+            if shutdown.run_until_cancelled(all(listed)).await != Some(true) {
                 return Ok(());
             }
             let runner = runner.reads(&clusters).reconcile_on(queue.listen(context.claims.clone()));
@@ -201,6 +170,52 @@ pub fn run(
         );
         try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)
     })
+}
+
+/// Follows addresses and all kinds of pools. The second result tells when each has been listed.
+fn follow_all<'a>(
+    client: &Client,
+    services: &'a Services,
+    context: &Arc<Context>,
+    namespace: Option<&str>,
+    shutdown: &CancellationToken,
+) -> (Vec<PollOnWake<'a, ()>>, Vec<Listed>) {
+    let mut listed = Vec::new();
+    let mut follows = Vec::new();
+    {
+        let (first_list, told) = Listing::start();
+        listed.push(told);
+        let gate = services.readiness.gate("cache IPAddress");
+        let context = Arc::clone(context);
+        let shutdown = shutdown.clone();
+        let api = Api::<Readable<IPAddress>>::all(client.clone());
+        let services = services.clone();
+        follows.push(poll_on_wake(async move {
+            address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown).await;
+        }));
+    }
+    macro_rules! follow_pools {
+        ($($kind:ty),*) => {$({
+            let (first_list, told) = Listing::start();
+            listed.push(told);
+            let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
+            let api = <$kind as PoolObject>::readable(client.clone(), namespace);
+            let follow = pool::follow(Arc::clone(context), services, api, gate, first_list, shutdown.clone());
+            follows.push(poll_on_wake(follow));
+        })*};
+    }
+    follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+    (follows, listed)
+}
+
+/// Whether all of these are listed; not if a watch ends before.
+async fn all(listed: Vec<Listed>) -> bool {
+    for listed in listed {
+        if !listed.wait().await {
+            return false;
+        }
+    }
+    true
 }
 
 /// Wakes claims when their Cluster is created, deleted, paused or resumed.

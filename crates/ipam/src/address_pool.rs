@@ -48,12 +48,7 @@ pub enum AllocateAddressError {
     NotAllocatable(IpAddr),
     /// Another owner has the wanted address.
     #[error("address {address} is in use by {owner}")]
-    InUse {
-        /// The wanted address.
-        address: IpAddr,
-        /// Its owner.
-        owner: Owner,
-    },
+    InUse { address: IpAddr, owner: Owner },
     /// The wanted address is set aside.
     #[error("address {0} is in use outside of the pool")]
     Quarantined(IpAddr),

@@ -142,7 +142,6 @@ pub enum ParseRangeError {
     /// An end of the range is not an address.
     #[error("failed to read an end of range {range:?}")]
     End {
-        /// The whole range.
         range: String,
         /// Why the end is not an address.
         #[source]
@@ -153,18 +152,8 @@ pub enum ParseRangeError {
     PrefixInRange(String),
     /// One end is v4, the other v6.
     #[error("the ends of range {first}-{last} are of different families")]
-    MixedFamilies {
-        /// Where the range begins.
-        first: IpAddr,
-        /// Where it ends.
-        last: IpAddr,
-    },
+    MixedFamilies { first: IpAddr, last: IpAddr },
     /// The last address is below the first.
     #[error("range {first}-{last} ends before it begins")]
-    Reversed {
-        /// Where the range begins.
-        first: IpAddr,
-        /// Where it ends.
-        last: IpAddr,
-    },
+    Reversed { first: IpAddr, last: IpAddr },
 }

@@ -4,7 +4,6 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Few<T> {
     least: T,
-    /// Greater than `least`, ascending.
     others: Box<[T]>,
 }
 

@@ -84,10 +84,12 @@ impl Intervals {
     }
 
     pub(crate) fn intersect(&self, other: &Self) -> Self {
-        let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut left = self.0.iter().peekable();
+        let mut right = other.0.iter().peekable();
         let mut both = Vec::new();
         while let (Some(&&a), Some(&&b)) = (left.peek(), right.peek()) {
-            let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+            let first = a.0.max(b.0);
+            let last = a.1.min(b.1);
             if first <= last {
                 both.push((first, last));
             }

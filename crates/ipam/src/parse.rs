@@ -198,7 +198,6 @@ pub enum ParsePrefixError {
     /// The text before the `/` is not an address.
     #[error("failed to read the address of prefix {prefix:?}")]
     Address {
-        /// The whole text.
         prefix: String,
         /// Why the text is not an address.
         #[source]

@@ -39,7 +39,6 @@ pub enum AllocatePrefixError {
     /// Another owner has the wanted prefix, or a prefix that overlaps it.
     #[error("prefix {prefix} is in use by {owner}")]
     InUse {
-        /// The wanted prefix.
         prefix: Prefix,
         /// The owner of that prefix, or of the one that overlaps it.
         owner: Owner,
@@ -67,7 +66,9 @@ impl PrefixPool {
     #[must_use]
     pub fn new(layout: PrefixLayout) -> Self {
         let free = FreeIntervals::new(layout.allocatable_blocks());
-        let (holdings, quarantined, lengths) = (Holdings::default(), BTreeSet::new(), BTreeMap::new());
+        let holdings = Holdings::default();
+        let quarantined = BTreeSet::new();
+        let lengths = BTreeMap::new();
         Self { layout, free, holdings, quarantined, lengths, out_of_range: 0 }
     }
 

@@ -27,7 +27,6 @@ pub struct StatusCounts {
     pub total: i64,
     /// How many can be allocated now; never negative.
     pub free: i64,
-    /// How many are allocated.
     pub used: i64,
     /// How many are in use and not allowed by the spec.
     pub out_of_range: i64,

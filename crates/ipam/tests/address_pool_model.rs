@@ -176,8 +176,8 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
     for step in steps {
         match step.clone() {
             Step::Allocate(number, wanted) => {
-                let (owner, wanted) =
-                    (owner(number), wanted.map(|(window, offset)| in_window(window, offset)));
+                let owner = owner(number);
+                let wanted = wanted.map(|(window, offset)| in_window(window, offset));
                 let before = pool.clone();
                 let next = pool.next(&owner, wanted);
                 let allocated = pool.allocate(&owner, wanted);
@@ -206,7 +206,8 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                 }
             }
             Step::Adopt(number, (window, offset)) => {
-                let (owner, address) = (owner(number), in_window(window, offset));
+                let owner = owner(number);
+                let address = in_window(window, offset);
                 let adoption = pool.adopt(owner.clone(), address);
                 let others = model.pairs.iter().filter(|(other, held)| *other != owner && *held == address);
                 prop_assert_eq!(

@@ -207,12 +207,15 @@ fn same(set: &AddressSet, listed: &BTreeSet<IpAddr>) -> Result<(), TestCaseError
 proptest! {
     #[test]
     fn sets_of_ranges_are_sets(a in ranges(), b in ranges(), probe in (0..WINDOWS.len(), 0..WINDOW, 0..WINDOW)) {
-        let (left, right) = (listed(&a), listed(&b));
+        let left = listed(&a);
+        let right = listed(&b);
         same(&set(&a), &left)?;
         same(&set(&a).union(&set(&b)), &left.union(&right).copied().collect())?;
         same(&set(&a).subtract(&set(&b)), &left.difference(&right).copied().collect())?;
         same(&set(&a).intersect(&set(&b)), &left.intersection(&right).copied().collect())?;
-        let (window, first, last) = (probe.0, probe.1.min(probe.2), probe.1.max(probe.2));
+        let window = probe.0;
+        let first = probe.1.min(probe.2);
+        let last = probe.1.max(probe.2);
         let range = AddressRange::new(in_window(window, first), in_window(window, last)).expect("in order");
         let all = (first..=last).all(|at| left.contains(&in_window(window, at)));
         prop_assert_eq!(set(&a).contains_range(range), all);

@@ -53,7 +53,8 @@ fn specs(window: Window) -> impl Strategy<Value = PrefixPoolSpec> {
     let excluded = prop_oneof![
         places().prop_map(move |place| window.address(place).to_string()),
         (places(), places()).prop_map(move |(a, b)| {
-            let (a, b) = (window.address(a), window.address(b));
+            let a = window.address(a);
+            let b = window.address(b);
             format!("{}-{}", a.min(b), a.max(b))
         }),
         (places(), -2..=2_i16).prop_map(move |(place, longer)| {
@@ -178,7 +179,8 @@ impl Model {
 
     fn usage(&self) -> Usage {
         let prefixes: BTreeSet<_> = self.pairs.iter().map(|(_, prefix)| *prefix).collect();
-        let (total, free) = (self.allocatable.len() as u128, self.free().len() as u128);
+        let total = self.allocatable.len() as u128;
+        let free = self.free().len() as u128;
         let out_of_range = prefixes.difference(&self.allocatable).count() as u128;
         Usage { total, free, taken: total - free, used: self.pairs.len() as u128, out_of_range }
     }

@@ -17,7 +17,8 @@ fn texts(entries: &[&str]) -> Vec<String> {
 }
 
 fn addresses(addresses: &[&str], prefix: i64, gateway: &str) -> AddressPoolSpec {
-    let (addresses, gateway) = (texts(addresses), gateway.into());
+    let addresses = texts(addresses);
+    let gateway = gateway.into();
     AddressPoolSpec { addresses, prefix, gateway, ..AddressPoolSpec::default() }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 pub struct Backoff {
     /// The wait after the first failure.
     pub base: Duration,
-    /// The longest wait.
     pub max: Duration,
 }
 

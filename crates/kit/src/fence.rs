@@ -48,10 +48,12 @@ impl Fence {
     /// A client with this fence in front. Its requests fail once the fence is closed; open watches continue.
     #[must_use]
     pub fn guard(&self, client: Client) -> Client {
-        let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
+        let namespace = client.default_namespace().to_owned();
+        let valid_until = *client.valid_until();
         let fence = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (client, fence) = (client.clone(), fence.clone());
+            let client = client.clone();
+            let fence = fence.clone();
             async move { fence.pass(client.send(request)).await }
         });
         Client::new(service, namespace).with_valid_until(valid_until)
@@ -62,7 +64,8 @@ impl Fence {
         &self,
         request: impl Future<Output = Result<Response<Body>, kube::Error>>,
     ) -> Result<Response<Body>, kube::Error> {
-        let (mut request, mut closed) = (pin!(request), pin!(self.closed.cancelled()));
+        let mut request = pin!(request);
+        let mut closed = pin!(self.closed.cancelled());
         poll_fn(|context| {
             if closed.as_mut().poll(context).is_ready() || !self.is_open() {
                 return Poll::Ready(Err(kube::Error::Service(Box::new(NotLeading))));

@@ -124,7 +124,8 @@ mod tests {
     fn an_object_that_went_during_its_reconcile_is_reported_again_at_the_end() {
         let deletions = Deletions::new();
         let mut gone = deletions.listen().boxed();
-        let (first, second) = (deletions.start(key("first")), deletions.start(key("second")));
+        let first = deletions.start(key("first"));
+        let second = deletions.start(key("second"));
         deletions.left(&key("first"), &Arc::new("first".to_owned()));
         deletions.left(&key("third"), &Arc::new("third".to_owned()));
         assert_eq!(reported(&mut gone), ["first", "third"]);

@@ -58,7 +58,6 @@ pub enum LeaseError {
     NotRenewed {
         /// Namespace and name of the lease.
         name: String,
-        /// The renew deadline.
         deadline: Duration,
     },
 }

@@ -52,8 +52,6 @@ impl Metrics {
     ///
     /// When the registry already has a metric of one of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let by_controller_counters = |name, help| counters(registry, name, help, &["controller"]);
-        let by_controller_gauges = |name, help| gauges(registry, name, help, &["controller"]);
         let families = Families {
             reconciles: counters(
                 registry,
@@ -67,36 +65,36 @@ impl Metrics {
                 "Reconciles by controller and result.",
                 &["controller", "result"],
             )?,
-            reconcile_errors: by_controller_counters(
+            reconcile_errors: counters(
+                registry,
                 "controller_runtime_reconcile_errors_total",
                 "Failed reconciles by controller.",
+                &["controller"],
             )?,
-            terminal_errors: by_controller_counters(
+            terminal_errors: counters(
+                registry,
                 "controller_runtime_terminal_reconcile_errors_total",
                 "Failed reconciles that are not tried again before the object changes, by controller.",
+                &["controller"],
             )?,
-            panics: by_controller_counters(
+            panics: counters(
+                registry,
                 "controller_runtime_reconcile_panics_total",
                 "Panics caught in reconciles, by controller.",
+                &["controller"],
             )?,
-            reconcile_seconds: registered(
+            reconcile_seconds: reconcile_seconds(registry)?,
+            active: gauges(
                 registry,
-                HistogramVec::new(
-                    HistogramOpts::new(
-                        "controller_runtime_reconcile_time_seconds",
-                        "Time a reconcile takes.",
-                    )
-                    .buckets(RECONCILE_SECONDS.to_vec()),
-                    &["controller"],
-                )?,
-            )?,
-            active: by_controller_gauges(
                 "controller_runtime_active_workers",
                 "Reconciles running now, by controller.",
+                &["controller"],
             )?,
-            concurrency_max: by_controller_gauges(
+            concurrency_max: gauges(
+                registry,
                 "controller_runtime_max_concurrent_reconciles",
                 "Reconciles that may run at a time, by controller.",
+                &["controller"],
             )?,
             outcomes: counters(
                 registry,
@@ -129,12 +127,7 @@ impl Metrics {
                 "Kubernetes Events by result: published, repeated, dropped, failed.",
                 &["result"],
             )?,
-            leader: gauges(
-                registry,
-                "leader_election_master_status",
-                "Whether this process holds the lease of that name.",
-                &["name"],
-            )?,
+            leader: leader(registry)?,
             work_queues: WorkQueues::register(registry)?,
         };
         Ok(Self { families: Arc::new(families) })
@@ -237,6 +230,20 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.dec();
     }
+}
+
+fn reconcile_seconds(registry: &Registry) -> Result<HistogramVec, prometheus::Error> {
+    let options = HistogramOpts::new("controller_runtime_reconcile_time_seconds", "Time a reconcile takes.");
+    registered(registry, HistogramVec::new(options.buckets(RECONCILE_SECONDS.to_vec()), &["controller"])?)
+}
+
+fn leader(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
+    gauges(
+        registry,
+        "leader_election_master_status",
+        "Whether this process holds the lease of that name.",
+        &["name"],
+    )
 }
 
 fn counters(

@@ -41,29 +41,21 @@ pub enum PatchError {
     /// The object could not be turned into JSON.
     #[error("failed to serialise {object}")]
     Serialise {
-        /// Kind, namespace and name.
         object: String,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
     /// The management API refused the write, or could not be reached.
     #[error("failed to {verb} {object}")]
     Request {
-        /// The attempted operation.
         verb: &'static str,
-        /// Kind, namespace and name.
         object: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// The object is gone, and another one has its name.
     #[error("failed to patch {object}: another object has its name")]
-    Replaced {
-        /// Kind, namespace and name.
-        object: String,
-    },
+    Replaced { object: String },
 }
 
 impl PatchError {
@@ -393,7 +385,8 @@ where
 
 /// Kind, namespace and name, for messages.
 fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    let (kind, name) = (K::kind(&()), object.name_any());
+    let kind = K::kind(&());
+    let name = object.name_any();
     match object.namespace() {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
         None => format!("{kind} {name}"),

@@ -89,7 +89,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_wakes_one_part_of_a_join_polls_no_other() {
-        let (polled, idle) = (Arc::default(), Arc::default());
+        let polled = Arc::default();
+        let idle = Arc::default();
         let (sender, one) = receive(&polled);
         let (keep, other) = receive(&idle);
         let joined = tokio::spawn(future::join(poll_on_wake(one), poll_on_wake(other)));

@@ -51,7 +51,6 @@ pub enum UnsafeRequest {
     /// No request of this program has such a method and path.
     #[error("refused to send a request: {method} {path:?} is no request of this program")]
     Shape {
-        /// The method.
         method: Method,
         /// The path, at most 64 characters of it.
         path: String,
@@ -72,7 +71,8 @@ pub type KnownResource = fn(&str, &str) -> bool;
 /// A client with the guard in front: it refuses unsafe requests before they are sent.
 #[must_use]
 pub fn guarded(client: Client, is_known: KnownResource) -> Client {
-    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
         let checked = check_request(request.method(), request.uri(), is_known);

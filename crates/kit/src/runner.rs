@@ -128,8 +128,10 @@ impl<K: Kind> Runner<K> {
         let failures = Arc::new(Failures::new(Backoff::default()));
         let (store, listed, changes) = followed(api, config, services);
         let queue = services.metrics.work_queue(name);
-        let (reader, forgetting) = (store.clone(), Arc::clone(&failures));
-        let (added, removed) = (Arc::clone(&queue), Arc::clone(&queue));
+        let reader = store.clone();
+        let forgetting = Arc::clone(&failures);
+        let added = Arc::clone(&queue);
+        let removed = Arc::clone(&queue);
         let deletions = Deletions::new();
         let leaving = Arc::clone(&deletions);
         let forget = move |object: &Arc<K>| {
@@ -240,7 +242,8 @@ impl<K: Kind> Runner<K> {
     /// Reconciles every object each time the stream yields.
     #[must_use]
     pub fn reconcile_all_on(mut self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
-        let (queue, store) = (Arc::clone(&self.queue), self.store.clone());
+        let queue = Arc::clone(&self.queue);
+        let store = self.store.clone();
         let ticks =
             ticks.inspect(move |()| store.state().iter().for_each(|object| queue.add(key(&**object))));
         self.controller = self.controller.reconcile_all_on(ticks);
@@ -418,7 +421,8 @@ where
     where
         E: ReconcileError,
     {
-        let (category, message) = (error.category(), chain(error));
+        let category = error.category();
+        let message = chain(error);
         let retry = error.retry();
         self.metrics.ended("error", took);
         self.metrics.failed(category, retry == Retry::WaitForChange);

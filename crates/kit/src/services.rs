@@ -7,9 +7,7 @@ use crate::{clock::Clock, events::Events, metrics::Metrics, readiness::Readiness
 pub struct Services {
     /// Counters and histograms of the controllers.
     pub metrics: Metrics,
-    /// Publishes Kubernetes Events.
     pub events: Events,
-    /// The current time.
     pub clock: Clock,
     /// The gates that caches and controllers open after their first list.
     pub readiness: Readiness,

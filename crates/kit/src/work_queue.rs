@@ -263,7 +263,8 @@ mod tests {
 
     #[test]
     fn an_object_that_waits_already_is_not_added_again() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let mut state = State::default();
+        let now = Instant::now();
         assert!(state.add(key("a"), now, now));
         assert!(!state.add(key("a"), now, now + SECOND));
         assert_eq!(state.seen(now).depth, 1);
@@ -273,7 +274,8 @@ mod tests {
 
     #[test]
     fn what_is_due_later_is_added_when_it_is_due_or_wanted_earlier() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let mut state = State::default();
+        let now = Instant::now();
         for name in ["a", "b"] {
             assert!(!state.add(key(name), now + 10 * SECOND, now));
         }
@@ -289,7 +291,8 @@ mod tests {
 
     #[test]
     fn turns_of_now_are_summed_and_the_longest_is_told() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let mut state = State::default();
+        let now = Instant::now();
         state.start(&key("a"), now);
         state.start(&key("b"), now + SECOND);
         let seen = state.seen(now + 3 * SECOND);
@@ -298,7 +301,8 @@ mod tests {
 
     #[test]
     fn no_more_objects_are_followed_than_the_bound() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let mut state = State::default();
+        let now = Instant::now();
         for number in 0..=WAITING_MAX {
             state.add(key(&number.to_string()), now, now);
         }

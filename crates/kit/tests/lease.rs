@@ -180,7 +180,8 @@ async fn a_holder_that_cannot_renew_gives_up_before_another_may_follow() {
     let leases = LeaseApi::default();
     let leadership = lead(&leases, "a").await;
     leases.down.store(true, Ordering::Relaxed);
-    let (cut_off, fence) = (Instant::now(), Fence::default());
+    let cut_off = Instant::now();
+    let fence = Fence::default();
     let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it cannot renew");
     assert!(matches!(error, LeaseError::NotRenewed { .. }), "{error}");
     let lasted = cut_off.elapsed();

@@ -96,7 +96,9 @@ fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::Unbound
     let (secrets, shown) = mpsc::unbounded_channel::<Value>();
     let shown = Arc::new(Mutex::new(Some(shown)));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (list, made, shown) = (list.clone(), made.clone(), Arc::clone(&shown));
+        let list = list.clone();
+        let made = made.clone();
+        let shown = Arc::clone(&shown);
         async move {
             let watching = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let body = match (request.method(), watching) {
@@ -281,7 +283,8 @@ async fn the_work_queue_tells_what_waits_what_is_at_work_and_what_is_tried_again
     let reconcile = {
         let leave = Arc::clone(&leave);
         move |object: Arc<ConfigMap>| {
-            let (entered, leave) = (entered.clone(), Arc::clone(&leave));
+            let entered = entered.clone();
+            let leave = Arc::clone(&leave);
             async move {
                 entered.send(()).expect("the test listens");
                 leave.notified().await;
@@ -348,7 +351,8 @@ async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
     let running = Arc::new(AtomicUsize::new(0));
     let (peak, mut peaks) = mpsc::unbounded_channel();
     let reconcile = move |_| {
-        let (running, peak) = (Arc::clone(&running), peak.clone());
+        let running = Arc::clone(&running);
+        let peak = peak.clone();
         async move {
             peak.send(running.fetch_add(1, Ordering::Relaxed) + 1).expect("the test listens");
             sleep(Duration::from_secs(1)).await;
@@ -367,13 +371,17 @@ async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_the_reconcile_in_flight() {
     let world = World::new(&["a"]);
-    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let started = Arc::new(Notify::new());
+    let finish = Arc::new(Notify::new());
     let finished = Arc::new(AtomicUsize::new(0));
     let reconcile = {
-        let (started, finish, finished) = (Arc::clone(&started), Arc::clone(&finish), Arc::clone(&finished));
+        let started = Arc::clone(&started);
+        let finish = Arc::clone(&finish);
+        let finished = Arc::clone(&finished);
         move |_| {
-            let (started, finish, finished) =
-                (Arc::clone(&started), Arc::clone(&finish), Arc::clone(&finished));
+            let started = Arc::clone(&started);
+            let finish = Arc::clone(&finish);
+            let finished = Arc::clone(&finished);
             async move {
                 started.notify_one();
                 finish.notified().await;

@@ -30,10 +30,12 @@ type Objects = BTreeMap<String, u32>;
 /// An API that has one list after the other, and the last one for ever. Each watch but that of the last list ends as expired
 /// after a second, as if its objects had been replaced by those of the next list in a gap of the watch.
 fn api(lists: Vec<Objects>) -> Client {
-    let (last, next) = (lists.len() - 1, Arc::new(AtomicUsize::new(0)));
+    let last = lists.len() - 1;
+    let next = Arc::new(AtomicUsize::new(0));
     let lists = Arc::new(lists);
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (lists, next) = (Arc::clone(&lists), Arc::clone(&next));
+        let lists = Arc::clone(&lists);
+        let next = Arc::clone(&next);
         async move {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let answer = if is_watch {
@@ -70,7 +72,8 @@ fn services(client: &Client, shutdown: &CancellationToken) -> Services {
 async fn object_that_was_deleted_while_the_watch_was_broken_is_announced() {
     let lists = [[("kept", 1), ("deleted", 2)], [("kept", 1), ("new", 3)]];
     let lists = lists.map(|list| list.map(|(name, uid)| (name.to_owned(), uid)).into());
-    let (client, shutdown) = (api(lists.into()), CancellationToken::new());
+    let client = api(lists.into());
+    let shutdown = CancellationToken::new();
     let services = services(&client, &shutdown);
     let (cache, follow) =
         Cache::<ConfigMap>::start(&services, Api::all(client), watcher::Config::default(), shutdown);
@@ -88,10 +91,12 @@ async fn object_that_was_deleted_while_the_watch_was_broken_is_announced() {
 async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announced() {
     let lists = [[("kept", 1), ("deleted", 2)], [("kept", 1), ("new", 3)]];
     let lists = lists.map(|list| list.map(|(name, uid)| (name.to_owned(), uid)).into());
-    let (client, shutdown) = (api(lists.into()), CancellationToken::new());
+    let client = api(lists.into());
+    let shutdown = CancellationToken::new();
     let services = services(&client, &shutdown);
     let passed = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let (writer, config) = (Arc::clone(&passed), watcher::Config::default());
+    let writer = Arc::clone(&passed);
+    let config = watcher::Config::default();
     let pass_on = move |store: &Store<ConfigMap>, touched: &[Arc<ConfigMap>]| {
         let is_there =
             |object: &ConfigMap| store.find(|other| other.name_any() == object.name_any()).is_some();
@@ -122,7 +127,8 @@ async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announ
 async fn a_cache_of_large_objects_lets_others_run_in_between() {
     const OBJECTS: u32 = 200;
     let list: Objects = (0..OBJECTS).map(|number| (format!("o-{number}"), number)).collect();
-    let (client, shutdown) = (api(vec![list]), CancellationToken::new());
+    let client = api(vec![list]);
+    let shutdown = CancellationToken::new();
     let services = services(&client, &shutdown);
     let config = watcher::Config::default().page_size(2);
     let (cache, follow) = Cache::<ConfigMap>::start(&services, Api::all(client), config, shutdown);
@@ -138,8 +144,10 @@ async fn a_cache_of_large_objects_lets_others_run_in_between() {
 /// A page is made into objects all at once.
 #[tokio::test(start_paused = true)]
 async fn large_objects_are_listed_in_small_pages() {
-    let (asked, shutdown) = (Arc::new(parking_lot::Mutex::new(Vec::new())), CancellationToken::new());
-    let (inner, known) = (api(vec![Objects::new()]), Arc::clone(&asked));
+    let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let shutdown = CancellationToken::new();
+    let inner = api(vec![Objects::new()]);
+    let known = Arc::clone(&asked);
     let client = Client::new(
         tower::service_fn(move |request: Request<Body>| {
             known.lock().push(request.uri().query().unwrap_or_default().to_owned());
@@ -148,7 +156,8 @@ async fn large_objects_are_listed_in_small_pages() {
         }),
         "default",
     );
-    let (services, filter) = (services(&client, &shutdown), WatchFilter::default());
+    let services = services(&client, &shutdown);
+    let filter = WatchFilter::default();
     let of = Api::<Readable<ConfigMap>>::all(client);
     let runner = Runner::of_large("configmap", &services, of, &filter, NonZeroU16::MIN, 2);
     let listed = runner.listed();
@@ -162,7 +171,8 @@ async fn large_objects_are_listed_in_small_pages() {
 fn lists() -> impl Strategy<Value = Vec<Objects>> {
     let step = proptest::collection::btree_map(0..4_u8, 0..3_u8, 0..5);
     proptest::collection::vec(step, 1..6).prop_map(|steps| {
-        let (mut objects, mut uid) = (Objects::new(), 0);
+        let mut objects = Objects::new();
+        let mut uid = 0;
         let lists = steps.into_iter().map(|step| {
             for (name, change) in step {
                 let name = format!("o-{name}");

@@ -53,7 +53,8 @@ pub async fn accept<F, R, G, Q>(
 {
     // A refusal that is over has cancelled its token itself.
     let mut refusing = VecDeque::<CancellationToken>::new();
-    let (mut refusals, mut failures) = (Refusals::default(), Failures::default());
+    let mut refusals = Refusals::default();
+    let mut failures = Failures::default();
     loop {
         let (stream, peer) = match stop.run_until_cancelled(listener.accept()).await {
             None => return,
@@ -77,7 +78,8 @@ pub async fn accept<F, R, G, Q>(
                 oldest.cancel();
             }
             set_options(&stream, limits);
-            let (answer, over) = (Box::pin(timeout(REFUSAL_TIME, refuse(stream, peer))), stop.child_token());
+            let answer = Box::pin(timeout(REFUSAL_TIME, refuse(stream, peer)));
+            let over = stop.child_token();
             refusing.push_back(over.clone());
             tasks.spawn(timed("refusal", async move {
                 let _ = over.run_until_cancelled(answer).await;
@@ -123,7 +125,8 @@ impl Failures {
     fn count(&mut self, error: io::Error) {
         self.count += 1;
         if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            let (failed, error) = (self.count, explained(error));
+            let failed = self.count;
+            let error = explained(error);
             tracing::warn!(failed, %error, "Failed to accept connections");
             *self = Self { count: 0, logged: Some(Instant::now()) };
         }

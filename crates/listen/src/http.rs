@@ -54,7 +54,6 @@ impl Protocol {
 /// Serves HTTP on connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Http {
-    /// The limits of clients.
     pub limits: Limits,
     /// Tracks the tasks for streams of HTTP/2 connections and for the reading of unwanted bodies.
     pub tasks: TaskTracker,
@@ -103,7 +102,8 @@ impl Http {
         let Limits { body, drain, idle, stall, .. } = self.limits;
         let unread = Unread::new(&self.responses, self.limits.responses_bytes_max / 2);
         let activity = Activity::new(grant);
-        let (quiet, slow) = (activity.clone(), Arc::clone(&unread));
+        let quiet = activity.clone();
+        let slow = Arc::clone(&unread);
         let ended = Box::pin(async move {
             tokio::select! {
                 () = stop => {}

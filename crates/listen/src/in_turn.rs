@@ -135,7 +135,8 @@ mod tests {
     #[tokio::test]
     async fn however_many_tasks_one_owner_has_another_one_waits_for_one_of_them() {
         let turns = OwnTurns::default();
-        let (hostile, neighbour) = (Owner::unique(), Owner::unique());
+        let hostile = Owner::unique();
+        let neighbour = Owner::unique();
         let log = log_of(&turns, &[(hostile, 100), (neighbour, 1)]).await;
         assert_eq!(log.len(), 505);
         let first = log.iter().position(|owner| *owner == neighbour).expect("it has run");

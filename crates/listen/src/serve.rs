@@ -37,7 +37,6 @@ pub struct PeerAddress(pub SocketAddr);
 /// How one connection is served.
 #[derive(Debug, Clone)]
 pub struct Session<S> {
-    /// Answers the requests.
     pub service: S,
     /// Whether the client is authenticated. If so, its connection is not closed to make room for others.
     pub is_authenticated: bool,
@@ -104,11 +103,13 @@ where
     let http = Http::new(limits, TaskTracker::new());
     let session = Arc::new(session);
     let serve = |stream, address, place| {
-        let (tls, session) = (tls(), Arc::clone(&session));
+        let tls = tls();
+        let session = Arc::clone(&session);
         connection(stream, address, place, tls, http.clone(), session, shutdown.clone())
     };
     let refuse = |stream, address: SocketAddr| {
-        let (tls, http) = (tls(), http.clone());
+        let tls = tls();
+        let http = http.clone();
         async move { refuse(stream, tls, &http, Owner::peer(address.ip())).await }
     };
     accept(&listener, &places, &limits, &http.tasks, &shutdown, serve, refuse).await;

@@ -66,7 +66,8 @@ mod tests {
     #[tokio::test]
     async fn an_owner_has_one_turn_and_another_owner_the_next() {
         let turns = Turns::default();
-        let (hostile, neighbour) = (Owner::unique(), Owner::unique());
+        let hostile = Owner::unique();
+        let neighbour = Owner::unique();
         let first = turns.turn(hostile).await;
         let mut second = Box::pin(turns.turn(hostile));
         assert!(futures::poll!(second.as_mut()).is_pending());

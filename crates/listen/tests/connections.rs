@@ -241,7 +241,8 @@ fn start(limits: Limits) -> Served {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let known = Arc::<parking_lot::Mutex<Vec<SocketAddr>>>::default();
-    let (shutdown, knows) = (CancellationToken::new(), Arc::clone(&known));
+    let shutdown = CancellationToken::new();
+    let knows = Arc::clone(&known);
     let session = move |peer: Peer<'_>| Session {
         service: service_fn(answer),
         is_authenticated: knows.lock().contains(&peer.address),
@@ -330,7 +331,8 @@ async fn connections_are_refused_only_when_every_place_is_an_authenticated_ones(
 #[tokio::test]
 async fn a_connection_of_tls_without_a_place_hears_it_in_http2_too() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
+    let certificate = made.cert.der().clone();
+    let key = made.signing_key.serialize_der();
     let mut config = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key.into()))
@@ -449,7 +451,8 @@ async fn a_response_that_is_not_read_ends_its_connection_whatever_the_window() {
 async fn responses_that_are_not_read_take_no_more_memory_than_there_is() {
     let limits = Limits { responses_bytes_max: 250_000, drain: Duration::ZERO, ..Limits::default() };
     let http = Http::new(limits, TaskTracker::new());
-    let (started, mut first) = (Instant::now(), Vec::new());
+    let started = Instant::now();
+    let mut first = Vec::new();
     for _ in 0..3 {
         first.push(unread(1, http.clone()).await);
     }

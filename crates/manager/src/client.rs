@@ -37,11 +37,8 @@ const HOOKS_RATE: RequestRate = RequestRate { per_second: 200.0, burst: 400 };
 /// controllers nor unknown callers can delay the renewal of the lease, and no caller can delay the work of controllers.
 #[derive(Clone)]
 pub struct Clients {
-    /// For everything else.
     pub work: Client,
-    /// For the lease.
     pub lease: Client,
-    /// For TokenReviews and SubjectAccessReviews.
     pub reviews: Client,
     /// For what callers of the webhooks cause.
     pub webhooks: Client,
@@ -123,7 +120,8 @@ mod tests {
             .route("/version", get(|| async { "{}" }))
             .route("/refused", get(|| async { StatusCode::FORBIDDEN }));
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
-        let (registry, rate) = (Registry::new(), RequestRate { per_second: 20.0, burst: 2 });
+        let registry = Registry::new();
+        let rate = RequestRate { per_second: 20.0, burst: 2 };
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let clients = connect(&Server::direct(config), rate, &registry, &Handle::current()).expect("clients");
         let client = clients.work;

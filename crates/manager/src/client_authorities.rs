@@ -33,27 +33,21 @@ pub enum ClientAuthoritiesError {
     /// The file is not PEM.
     #[error("failed to read {} as PEM", path.display())]
     Pem {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: pem::Error,
     },
     /// A certificate in the file cannot be an authority.
     #[error("failed to use a certificate of {} as an authority", path.display())]
     Authority {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: rustls::Error,
     },
     /// The file has no certificate.
     #[error("failed to find a client authority in {}", path.display())]
     Verifier {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: VerifierBuilderError,
     },

@@ -93,27 +93,21 @@ pub enum ConfigError {
     /// Not an address to listen on.
     #[error("failed to take --{flag}")]
     Address {
-        /// The flag, without dashes.
         flag: &'static str,
-        /// The cause.
         #[source]
         source: AddressError,
     },
     /// An unsupported TLS version or cipher suite.
     #[error("failed to take --{flag}")]
     Tls {
-        /// The flag, without dashes.
         flag: &'static str,
-        /// The cause.
         #[source]
         source: TlsPolicyError,
     },
     /// Not an IP address.
     #[error("failed to take --bind-address {value:?}")]
     BindAddress {
-        /// The given value.
         value: String,
-        /// The cause.
         #[source]
         source: AddrParseError,
     },
@@ -146,14 +140,7 @@ pub enum ConfigError {
         "leader election needs retry period < renew deadline < lease duration and whole seconds of the latter, got \
          {retry_period:?}, {renew_deadline:?}, {lease_duration:?}"
     )]
-    LeaseTimes {
-        /// The given value.
-        retry_period: Duration,
-        /// The given value.
-        renew_deadline: Duration,
-        /// The given value.
-        lease_duration: Duration,
-    },
+    LeaseTimes { retry_period: Duration, renew_deadline: Duration, lease_duration: Duration },
 }
 
 impl Config {
@@ -346,7 +333,8 @@ fn overlap(text: String) -> Result<OverlapPolicy, ConfigError> {
 
 fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-')?;
-    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let first: u16 = first.trim().parse().ok()?;
+    let last: u16 = last.trim().parse().ok()?;
     (first >= 1 && first <= last).then_some(first..=last)
 }
 

@@ -29,12 +29,15 @@ type Older = [bool; GROUPS.len()];
 /// Returns a client that requests Cluster API's kinds in a version that is served. The first refused request shows that
 /// `v1beta2` is not served. That request fails, and its caller has to retry.
 pub(crate) fn speaking(client: Client) -> Client {
-    let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
+    let namespace = client.default_namespace().to_owned();
+    let valid_until = *client.valid_until();
     let older = Arc::new(Mutex::new(Older::default()));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, older) = (client.clone(), Arc::clone(&older));
+        let client = client.clone();
+        let older = Arc::clone(&older);
         async move {
-            let (group, now) = (group(request.uri()), *older.lock());
+            let group = group(request.uri());
+            let now = *older.lock();
             let response = client.send(spoken(request, now).await?).await?;
             if let Some(group) = group
                 && is_of_no_version(&response)
@@ -70,7 +73,8 @@ async fn is_older(client: &Client, group: &str) -> Option<bool> {
         }
     };
     let versions = found["versions"].as_array()?.iter().filter_map(|version| version["version"].as_str());
-    let (mut new, mut old) = (false, false);
+    let mut new = false;
+    let mut old = false;
     for version in versions {
         new |= version == NEW;
         old |= version == OLD;
@@ -109,7 +113,8 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
 /// The index of the group in [`GROUPS`], if the request is for its newer version.
 fn group(uri: &Uri) -> Option<usize> {
     let mut segments = uri.path().strip_prefix("/apis/")?.split('/');
-    let (group, version) = (segments.next()?, segments.next()?);
+    let group = segments.next()?;
+    let version = segments.next()?;
     if version != NEW {
         return None;
     }
@@ -119,7 +124,8 @@ fn group(uri: &Uri) -> Option<usize> {
 /// The same path and query, in the older version of the group.
 fn in_version(uri: &Uri, group: &str) -> Uri {
     let old = |text: &str| {
-        let (from, to) = (format!("/apis/{group}/{NEW}"), format!("/apis/{group}/{OLD}"));
+        let from = format!("/apis/{group}/{NEW}");
+        let to = format!("/apis/{group}/{OLD}");
         text.replacen(&from, &to, 1)
     };
     let mut parts = uri.clone().into_parts();
@@ -175,10 +181,13 @@ mod tests {
 
     /// A management API that serves Cluster API's kinds in these versions, and records its requests.
     fn api(versions: &[&'static str]) -> (Client, Asked, Versions) {
-        let (asked, versions) = (Asked::default(), Arc::new(Mutex::new(versions.to_vec())));
-        let (log, now) = (Arc::clone(&asked), Arc::clone(&versions));
+        let asked = Asked::default();
+        let versions = Arc::new(Mutex::new(versions.to_vec()));
+        let log = Arc::clone(&asked);
+        let now = Arc::clone(&versions);
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (log, versions) = (Arc::clone(&log), now.lock().clone());
+            let log = Arc::clone(&log);
+            let versions = now.lock().clone();
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.expect("in memory");

@@ -154,7 +154,9 @@ mod tests {
     fn empty(text: &str, cuts: &[usize]) -> String {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
         cuts.sort_unstable();
-        let (mut emptier, mut kept, mut begin) = (Emptier::new(), Vec::new(), 0);
+        let mut emptier = Emptier::new();
+        let mut kept = Vec::new();
+        let mut begin = 0;
         for end in cuts.into_iter().chain([text.len()]) {
             kept.extend_from_slice(&emptier.empty(Bytes::copy_from_slice(&text.as_bytes()[begin..end])));
             begin = end;

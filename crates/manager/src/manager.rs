@@ -79,7 +79,6 @@ pub enum BuildError {
         purpose: &'static str,
         /// The address to listen on.
         address: ListenAddress,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -313,7 +312,8 @@ impl Manager {
             tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));
         }
         if let Some(webhooks) = self.webhooks.take() {
-            let (own, callers) = (self.client.clone(), self.webhooks_client.clone());
+            let own = self.client.clone();
+            let callers = self.webhooks_client.clone();
             webhooks.spawn(tasks, own, &callers, self.clock.clone(), &stops.servers);
         }
         if let Some(extension) = self.runtime_extension.take() {
@@ -355,10 +355,13 @@ impl Manager {
             urgent,
             ..
         } = self;
-        let (client, steps) = (fence.guard(self.client), fence.guard(self.steps_client));
+        let client = fence.guard(self.client);
+        let steps = fence.guard(self.steps_client);
         if let Some(lease) = config.lease.clone() {
-            let (client, clock, metrics, stop) =
-                (self.lease_client, clock.clone(), metrics.clone(), shutdown.clone());
+            let client = self.lease_client;
+            let clock = clock.clone();
+            let metrics = metrics.clone();
+            let stop = shutdown.clone();
             let acquired = async move { acquire(client, lease, clock, metrics, &stop).await };
             let acquired = AbortOnDropHandle::new(urgent.spawn(acquired));
             let leadership: Option<Leadership> = tokio::select! {
@@ -578,7 +581,8 @@ fn runtime_extension(
         return Ok(None);
     };
     let access = Access::new(client.clone(), config.namespace.clone());
-    let (tls, clock) = (config.tls.clone(), Clock::clone(clock));
+    let tls = config.tls.clone();
+    let clock = Clock::clone(clock);
     let extension = RuntimeExtension::new(listener, extension, tls, &access, clock, registry, readiness);
     extension.map(Some).map_err(BuildError::RuntimeExtension)
 }

@@ -5,9 +5,7 @@ use std::str::FromStr;
 pub struct Roles {
     /// The infrastructure provider, with the simulated cloud.
     pub infrastructure: bool,
-    /// The IPAM provider.
     pub ipam: bool,
-    /// The runtime extension.
     pub runtime_extension: bool,
 }
 

@@ -52,9 +52,7 @@ pub enum RuntimeExtensionError {
     /// Calls cannot be recorded.
     #[error("failed to create the folder {} for recordings", folder.display())]
     Recordings {
-        /// The folder.
         folder: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },

@@ -12,7 +12,6 @@ pub enum TaskError {
     Failed {
         /// The name of the task.
         task: &'static str,
-        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
@@ -24,7 +23,6 @@ pub enum TaskError {
     Panicked {
         /// The name of the task.
         task: &'static str,
-        /// The cause.
         #[source]
         source: tokio::task::JoinError,
     },

@@ -5,7 +5,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// A thread of its own for what must not wait for anything else: the lease, the fence and the probes. However busy the
 /// other threads are, the system gives this one its share.
 pub struct Urgent {
-    /// None once it stops.
     runtime: Option<Runtime>,
 }
 

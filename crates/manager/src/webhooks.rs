@@ -328,12 +328,15 @@ mod tests {
     /// Each text of each review in turn is hostile, for each webhook.
     #[tokio::test]
     async fn no_text_of_a_review_becomes_another_request_changes_readiness_or_makes_a_label() {
-        let (registry, readiness) = (Registry::new(), Readiness::default());
+        let registry = Registry::new();
+        let readiness = Readiness::default();
         let requests = Requests::new(&registry, &readiness).expect("a new registry");
         let asked = Arc::new(Mutex::new(Vec::<String>::new()));
-        let (server, noted) = (ManagementApi::start().server().clone(), Arc::clone(&asked));
+        let server = ManagementApi::start().server().clone();
+        let noted = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (server, uri) = (server.clone(), request.uri().clone());
+            let server = server.clone();
+            let uri = request.uri().clone();
             noted.lock().push(uri.to_string());
             async move {
                 // No role allows anything outside of the namespace.
@@ -351,7 +354,8 @@ mod tests {
         });
         let client = requests.for_callers(Client::new(service, "default"));
         let webhook = handlers(ROLES, &client);
-        let (mut calls, mut denied) = (0, 0);
+        let mut calls = 0;
+        let mut denied = 0;
         for path in webhook.paths().filter(|path| *path != "/convert") {
             for operation in ["CREATE", "UPDATE", "DELETE"] {
                 let review = review(path, operation);

@@ -79,12 +79,15 @@ struct Seen {
 
 /// The management API as the manager sees it: with roles, and with a look at each request.
 fn watched(api: &ManagementApi, seen: &Arc<Seen>) -> Client {
-    let (server, seen) = (api.server().clone(), Arc::clone(seen));
+    let server = api.server().clone();
+    let seen = Arc::clone(seen);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (server, seen) = (server.clone(), Arc::clone(&seen));
+        let server = server.clone();
+        let seen = Arc::clone(&seen);
         async move {
             seen.requests.fetch_add(1, Ordering::Relaxed);
-            let (method, uri) = (request.method().clone(), request.uri().clone());
+            let method = request.method().clone();
+            let uri = request.uri().clone();
             if let Err(error) = check_request(&method, &uri, is_meant) {
                 seen.wrong.lock().push(format!("{method} {uri}: {error}"));
             }
@@ -317,7 +320,8 @@ async fn no_text_of_an_object_becomes_another_request_changes_readiness_or_makes
 async fn look_at_all(path: &str, sample: &Value) -> usize {
     let kind = sample["kind"].as_str().expect("a kind");
     let api = ManagementApi::start();
-    let (seen, registry) = (Arc::new(Seen::default()), Registry::new());
+    let seen = Arc::new(Seen::default());
+    let registry = Registry::new();
     let options = Options {
         roles: "infrastructure,ipam".into(),
         health_address: String::new(),
@@ -330,7 +334,8 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
     let manager = Manager::build_with(config, Clients::one(watched(&api, &seen)), registry.clone());
     let manager = manager.expect("nothing to listen on");
     let manager = manager.within(api.clock(), Network::InProcess(InProcess::default()));
-    let (readiness, shutdown) = (manager.readiness(), CancellationToken::new());
+    let readiness = manager.readiness();
+    let shutdown = CancellationToken::new();
     let task = tokio::spawn(manager.run(shutdown.clone()));
     let cluster = api.create(&objects::cluster("other")).await;
     let machine = api.create(&objects::worker("other", "m")).await;
@@ -387,7 +392,8 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
             }
             created += 1;
             if object.get("status").is_some() {
-                let (path, patch) = (format!("{path}/{name}/status"), json!({ "status": object["status"] }));
+                let path = format!("{path}/{name}/status");
+                let patch = json!({ "status": object["status"] });
                 send(&api, "PATCH", &path, "application/merge-patch+json", &patch).await;
             }
         }

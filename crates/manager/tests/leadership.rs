@@ -62,7 +62,8 @@ impl Line {
     fn client(&self, to: Client) -> Client {
         let line = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (line, to) = (line.clone(), to.clone());
+            let line = line.clone();
+            let to = to.clone();
             async move { Ok::<_, Infallible>(line.send(&to, request).await.expect("in this process")) }
         });
         Client::new(service, "default")
@@ -135,7 +136,8 @@ async fn reconciling(workload_ports: &str) -> Running {
         retry_period: Duration::from_millis(50),
         ..Options::default()
     };
-    let (api, line) = (ManagementApi::start(), Line::default());
+    let api = ManagementApi::start();
+    let line = Line::default();
     let client = line.client(api.client());
     let manager = Manager::build(Config::new(options).expect("valid"), client).expect("free ports");
     let shutdown = CancellationToken::new();

@@ -106,7 +106,8 @@ async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
     ] {
         assert!(metrics.lines().any(|line| line.starts_with(sample)), "{sample} is not in\n{metrics}");
     }
-    let (health, diagnostics) = (manager.health, manager.diagnostics);
+    let health = manager.health;
+    let diagnostics = manager.diagnostics;
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
     for address in [health, diagnostics] {
@@ -246,7 +247,8 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
                 "metadata": { "name": "one" }, "spec": { "addresses": ["10.0.0.1"], "prefix": 24 },
             })
         };
-        let (group, pools) = ("infrastructure.cluster.x-k8s.io", "ipam.cluster.x-k8s.io");
+        let group = "infrastructure.cluster.x-k8s.io";
+        let pools = "ipam.cluster.x-k8s.io";
         for (desired, sent, expected) in [
             (
                 format!("{group}/v1beta1"),
@@ -296,7 +298,8 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
 
 #[tokio::test]
 async fn every_server_speaks_the_tls_that_it_is_told_to() {
-    let (webhook_port, runtime_extension_port) = (15_207, 15_208);
+    let webhook_port = 15_207;
+    let runtime_extension_port = 15_208;
     let options = Options {
         roles: "infrastructure,ipam,runtime-extension".into(),
         insecure_diagnostics: false,
@@ -348,7 +351,8 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
     api.create(&objects::in_memory_cluster(&cluster)).await;
     let machine = api.create(&objects::worker("named-cluster", "named-machine")).await;
     let mut machine = objects::in_memory_machine(&machine);
-    let (api_group, kind) = ("ipam.cluster.x-k8s.io".into(), "InClusterIPPool".into());
+    let api_group = "ipam.cluster.x-k8s.io".into();
+    let kind = "InClusterIPPool".into();
     let pools = PoolReference { api_group, kind, name: "named-pool".into() };
     machine.spec.network = Some(MachineNetwork { addresses_from_pools: vec![pools] });
     api.create(&machine).await;

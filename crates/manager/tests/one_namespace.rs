@@ -31,10 +31,12 @@ fn is_of_no_namespace(method: &Method, path: &str) -> bool {
 /// The API server as a client with a Role in one namespace sees it, and the requests it refused.
 fn confined(api: &ManagementApi) -> (Client, Arc<Mutex<Vec<String>>>) {
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let (server, noted) = (api.server().clone(), Arc::clone(&refused));
+    let server = api.server().clone();
+    let noted = Arc::clone(&refused);
     let inside = format!("/namespaces/{}/", objects::NAMESPACE);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
         let allowed = path.contains(&inside) || is_of_no_namespace(&method, &path);
         if !allowed {
             noted.lock().push(format!("{method} {path}"));
@@ -81,7 +83,8 @@ async fn populate(
     let object = create!(api, namespace, objects::in_memory_cluster(&cluster));
     let machine = create!(api, namespace, objects::worker("demo", "w"));
     let mut machine = objects::in_memory_machine(&machine);
-    let (api_group, kind) = ("ipam.cluster.x-k8s.io".into(), "InClusterIPPool".into());
+    let api_group = "ipam.cluster.x-k8s.io".into();
+    let kind = "InClusterIPPool".into();
     let reference = PoolReference { api_group, kind, name: "pool".into() };
     machine.spec.network = Some(MachineNetwork { addresses_from_pools: vec![reference] });
     (object, create!(api, namespace, machine), pool)

@@ -59,9 +59,11 @@ const CASES: [Case; 3] = [
 
 /// The API server as a client without a permission sees it, until the permission is granted.
 fn without(case: &'static Case, api: &ManagementApi, missing: &Arc<AtomicBool>) -> Client {
-    let (server, missing) = (api.server().clone(), Arc::clone(missing));
+    let server = api.server().clone();
+    let missing = Arc::clone(missing);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (server, missing) = (server.clone(), Arc::clone(&missing));
+        let server = server.clone();
+        let missing = Arc::clone(&missing);
         async move {
             let asked = request.method() == case.method && request.uri().path().ends_with(case.path);
             let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
@@ -130,8 +132,10 @@ async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_
             ..Options::default()
         };
         let manager = Manager::build(Config::new(options).expect("valid"), client).expect("free ports");
-        let (health, diagnostics) = (manager.health_address(), manager.diagnostics_address());
-        let (health, diagnostics) = (health.expect("served"), diagnostics.expect("served"));
+        let health = manager.health_address();
+        let diagnostics = manager.diagnostics_address();
+        let health = health.expect("served");
+        let diagnostics = diagnostics.expect("served");
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(manager.run(shutdown.clone()));
 

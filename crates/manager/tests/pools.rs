@@ -36,7 +36,8 @@ fn pool(name: &str, addresses: &str, prefix: i32) -> InClusterIPPool {
 }
 
 fn reference(name: &str) -> PoolReference {
-    let (api_group, kind) = ("ipam.cluster.x-k8s.io".into(), "InClusterIPPool".into());
+    let api_group = "ipam.cluster.x-k8s.io".into();
+    let kind = "InClusterIPPool".into();
     PoolReference { api_group, kind, name: name.into() }
 }
 

@@ -185,8 +185,8 @@ async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered
     let port = free.local_addr().expect("an address").port();
     drop(free);
     let now = jiff::Timestamp::now();
-    let (not_before, not_after) =
-        (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
+    let not_before = now - jiff::SignedDuration::from_hours(1);
+    let not_after = now + jiff::SignedDuration::from_hours(1);
     let authority = |name: &str| {
         Authority::generate(name, KeyAlgorithm::EcdsaP256, not_before, not_after).expect("an authority")
     };
@@ -205,7 +205,8 @@ async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered
         let leaf = authority.issue(&request).expect("a leaf");
         Identity::from_pem(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes()).expect("an identity")
     };
-    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let ours = authority("ours");
+    let theirs = authority("theirs");
     let file = std::env::temp_dir().join(format!("nephele-clients-{}.crt", std::process::id()));
     std::fs::write(&file, ours.certificate_pem()).expect("a file");
     let options = Options {

@@ -11,10 +11,8 @@ use crate::identity::{ResourceId, ResourceKind};
 pub enum Capacity {
     /// The quota of an account for a kind of resource.
     Quota {
-        /// The account.
         #[serde(rename = "account")]
         namespace: String,
-        /// The kind.
         kind: ResourceKind,
     },
     /// A zone.
@@ -22,15 +20,12 @@ pub enum Capacity {
     /// A quota of a catalog.
     #[serde(rename = "CatalogQuota")]
     CloudQuota {
-        /// The catalog.
         #[serde(rename = "catalog")]
         cloud_spec: ResourceId,
-        /// What it limits.
         of: Quota,
     },
     /// The stock of a catalog.
     Stock {
-        /// The catalog.
         #[serde(rename = "catalog")]
         cloud_spec: ResourceId,
         /// The instance type. None for all instances together.

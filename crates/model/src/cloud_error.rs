@@ -41,19 +41,13 @@ pub enum CloudError {
     UnsupportedVersion {
         /// The version that was requested.
         wanted: String,
-        /// The image.
         image: String,
         /// The minor versions of the image.
         known: Vec<String>,
     },
     /// The account has reached its quota.
     #[error("quota of {limit} {} is used up", .of.plural())]
-    QuotaExceeded {
-        /// The kind of resource.
-        of: ResourceKind,
-        /// The quota.
-        limit: u32,
-    },
+    QuotaExceeded { of: ResourceKind, limit: u32 },
     /// A limit of the catalog is reached.
     #[error("{}", no_room(.capacity, *.limit, *.amount, *.is_kept))]
     #[serde(rename = "NoRoom")]
@@ -77,7 +71,6 @@ pub enum CloudError {
         reason: FailureReason,
         /// More words of the fault.
         message: String,
-        /// When to ask again.
         retry_after: Duration,
     },
     /// The account calls more often than its catalog allows.
@@ -85,17 +78,14 @@ pub enum CloudError {
     Throttled {
         /// How often operations may be called.
         rate: CallRate,
-        /// When to call again.
         retry_after: Duration,
     },
     /// Reads do not show the resource yet, because it was created or changed a short time ago.
     #[error("{}", not_visible(.id, *.lag, .by.as_deref()))]
     NotVisibleYet {
-        /// The resource.
         id: Box<ResourceId>,
         /// How long the resource or its change does not show.
         lag: Duration,
-        /// When it will show.
         visible_in: Duration,
         /// What hides a change. None if the resource is new, and new resources of its catalog do not show.
         #[serde(default, skip_serializing_if = "Option::is_none")]

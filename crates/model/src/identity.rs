@@ -83,14 +83,16 @@ impl ResourceId {
     /// A catalog of an account. It belongs to no group.
     #[must_use]
     pub fn cloud(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        let (namespace, name) = (namespace.into(), name.into());
+        let namespace = namespace.into();
+        let name = name.into();
         Self { namespace, cluster: String::new(), kind: ResourceKind::Cloud, name }
     }
 
     /// A fault of an account. It belongs to no group.
     #[must_use]
     pub fn fault(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        let (namespace, name) = (namespace.into(), name.into());
+        let namespace = namespace.into();
+        let name = name.into();
         Self { namespace, cluster: String::new(), kind: ResourceKind::Fault, name }
     }
 }
@@ -134,7 +136,6 @@ impl fmt::Display for ResourceId {
 pub struct Endpoint {
     /// An address or a DNS name.
     pub host: String,
-    /// A port.
     pub port: u16,
 }
 

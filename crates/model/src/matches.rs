@@ -1,4 +1,4 @@
-//! What a fault is about.
+//! What a fault matches.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::market::Market;
 use crate::selector::Selector;
 use crate::verb::Verb;
 
-/// What a fault is about. An operation, a resource or a claim has to fit every field. An empty field fits all.
+/// What a fault matches. An operation, a resource or a claim has to fit every field. An empty field fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matches {
     /// The operations. If empty, all that change something. Not for resources.

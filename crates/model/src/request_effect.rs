@@ -11,7 +11,6 @@ pub struct ApiServerRequestEffect {
     pub verbs: Vec<String>,
     /// The resources of the requests, such as `nodes`. If empty, all, and also requests without a resource.
     pub resources: Vec<String>,
-    /// What happens to them.
     pub kind: ApiServerRequestEffectKind,
 }
 
@@ -22,7 +21,6 @@ pub enum ApiServerRequestEffectKind {
     Down,
     /// They are answered with an error.
     Error {
-        /// The status code.
         code: u16,
         /// How many of a million requests fail.
         per_million: u32,
@@ -35,10 +33,7 @@ pub enum ApiServerRequestEffectKind {
         jitter_per_million: u32,
     },
     /// Their connection ends in the middle of the answer, after this time. For watches.
-    Cut {
-        /// The time.
-        after: Duration,
-    },
+    Cut { after: Duration },
     /// Reads are answered from the objects as they were when this began.
     Stale,
 }
@@ -52,7 +47,6 @@ pub enum LoadBalancerEffect {
     WrongBackends,
     /// Connections break off.
     Reset {
-        /// After this time.
         after: Duration,
         /// How many of a million connections do.
         per_million: u32,

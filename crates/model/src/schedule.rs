@@ -62,7 +62,8 @@ impl Schedule {
     /// When the next window begins or the present one ends, after a time. None if that never happens.
     pub(crate) fn next_change(&self, began: SimTime, now: SimTime) -> Option<SimTime> {
         let Some(passed) = self.passed(began, now) else { return Some(began + self.offset) };
-        let (every, lasts) = (millis(self.every).max(1), millis(self.lasts));
+        let every = millis(self.every).max(1);
+        let lasts = millis(self.lasts);
         let into = passed % every;
         let left = if into < lasts.min(every) { lasts.min(every) - into } else { every - into };
         // A sum that does not fit is a time that is never reached.

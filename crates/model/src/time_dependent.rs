@@ -20,7 +20,6 @@ pub struct EarlyExpiry {
 pub struct Flap {
     /// How long it is silent. It begins with that.
     pub down: Duration,
-    /// How long it reports.
     pub up: Duration,
     /// When the fault began. None before it is in the cloud.
     pub began: Option<SimTime>,
@@ -29,7 +28,6 @@ pub struct Flap {
 /// The other name of a kubelet: that of its machine and a suffix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherName {
-    /// The suffix.
     pub suffix: String,
     /// When the fault began. None before it is in the cloud.
     pub began: Option<SimTime>,

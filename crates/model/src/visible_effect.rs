@@ -56,7 +56,6 @@ pub enum VisibleEffect {
     Rebooting {
         /// How long it is down, in the time of the cloud.
         down_for: Duration,
-        /// Its name afterwards.
         name: OtherName,
     },
     /// The kubelet has registered a second Node, and reports for that one only.
@@ -131,9 +130,7 @@ pub struct NodeCondition {
     pub kind: String,
     /// Its status: `True`, `False` or `Unknown`.
     pub status: String,
-    /// Its reason.
     pub reason: String,
-    /// Its message.
     pub message: String,
 }
 

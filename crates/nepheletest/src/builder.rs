@@ -20,7 +20,6 @@ pub struct Builder(Settings);
 pub(crate) struct Settings {
     pub(crate) program: Option<PathBuf>,
     pub(crate) files: Vec<PathBuf>,
-    /// In JSON.
     pub(crate) objects: Vec<serde_json::Result<String>>,
     pub(crate) attach: Option<Kubeconfig>,
     pub(crate) stand_in: bool,

@@ -32,9 +32,7 @@ pub struct Machine {
     pub name: String,
     /// The name of its Node in the workload cluster.
     pub node: Option<String>,
-    /// False for workers.
     pub is_control_plane: bool,
-    /// Its condition `Ready`.
     pub is_ready: bool,
     /// From its deletion until it is gone.
     pub is_deleting: bool,
@@ -51,7 +49,6 @@ pub enum ClusterError {
     Request {
         /// The verb and the object.
         attempt: String,
-        /// The answer.
         source: kube::Error,
     },
     /// An object has an unexpected form.
@@ -59,33 +56,17 @@ pub enum ClusterError {
     Decode {
         /// The kind and the name.
         object: String,
-        /// The difference.
         source: serde_json::Error,
     },
     /// Its API server is not up yet.
     #[error("the API server of the cluster {cluster} is not up yet: {} has no kubeconfig of it", folder.display())]
-    NotUp {
-        /// Its namespace and name.
-        cluster: String,
-        /// The folder of Nephele.
-        folder: PathBuf,
-    },
+    NotUp { cluster: String, folder: PathBuf },
     /// A kubeconfig cannot be read.
     #[error("failed to read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A kubeconfig cannot be used.
     #[error("failed to use {}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: KubeconfigError,
-    },
+    Kubeconfig { path: PathBuf, source: KubeconfigError },
     /// The Cluster exists, but is not available yet.
     #[error("{0}")]
     NotAvailable(String),

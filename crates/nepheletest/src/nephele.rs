@@ -51,17 +51,11 @@ pub enum StartError {
     EncodeObject {
         /// Its place among the objects of the builder, from 1.
         number: usize,
-        /// What went wrong.
         source: serde_json::Error,
     },
     /// The program cannot get something that is not in a file.
     #[error("failed to pass {name} to nephele")]
-    Pass {
-        /// What it is.
-        name: &'static str,
-        /// What went wrong.
-        source: io::Error,
-    },
+    Pass { name: &'static str, source: io::Error },
     /// There is no program, or it cannot be run.
     #[error(
         "failed to run the program {} (from {origin}); build it with `cargo build --release` in a checkout of \
@@ -71,9 +65,7 @@ pub enum StartError {
     Program {
         /// Its path, or its name on `PATH`.
         program: PathBuf,
-        /// Who names it.
         origin: &'static str,
-        /// What went wrong.
         source: io::Error,
     },
     /// The program does not say whether it is up.
@@ -92,17 +84,11 @@ pub enum StartError {
     Report {
         /// The path of the program, or its name on `PATH`.
         program: PathBuf,
-        /// The difference.
         source: serde_json::Error,
     },
     /// The kubeconfig of the management API cannot be read or written.
     #[error("failed to read or write the kubeconfig {} of the management API", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The kubeconfig of the management API cannot be used.
     #[error("failed to use the kubeconfig of the management API")]
     Kubeconfig(#[source] KubeconfigError),
@@ -134,7 +120,8 @@ impl Nephele {
         if settings.stand_in && settings.attach.is_none() {
             return Err(StartError::StandInWithoutAttach);
         }
-        let (attach, wait_limit) = (settings.attach.clone(), settings.wait_limit);
+        let attach = settings.attach.clone();
+        let wait_limit = settings.wait_limit;
         let (mut process, report) = launch(settings).await?;
         match connect(&report, attach).await {
             Ok((config, kubeconfig)) => Ok(Self { process, report, config, kubeconfig, wait_limit }),

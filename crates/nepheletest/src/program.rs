@@ -91,7 +91,8 @@ mod tests {
         let mut unnamed = UnnamedFiles::default();
         let arguments = arguments(builder.into_settings(), &mut unnamed).unwrap();
         let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
-        let (objects, kubeconfig) = (arguments[9], arguments[11]);
+        let objects = arguments[9];
+        let kubeconfig = arguments[11];
         let expected = [
             "up",
             "--json",

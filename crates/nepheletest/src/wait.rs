@@ -15,7 +15,6 @@ pub enum WaitError {
     /// It took too long.
     #[error("failed to wait until {what}: it is not so after {limit:?}{log}")]
     Time {
-        /// What was waited for.
         what: String,
         /// The limit of this wait.
         limit: Duration,
@@ -26,12 +25,7 @@ pub enum WaitError {
     },
     /// Nephele has ended meanwhile.
     #[error("failed to wait until {what}: nephele has ended")]
-    Ended {
-        /// What was waited for.
-        what: String,
-        /// How it ended.
-        source: Ended,
-    },
+    Ended { what: String, source: Ended },
 }
 crate::debug::in_words!(WaitError);
 

@@ -74,7 +74,8 @@ fn output_of_a_test_that_panics_has_the_end_of_the_log() -> anyhow::Result<()> {
 fn dropped_nephele_ends() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let nephele = runtime.block_on(Nephele::builder().start())?;
-    let (id, folder) = (nephele.process_id(), nephele.folder().to_owned());
+    let id = nephele.process_id();
+    let folder = nephele.folder().to_owned();
     drop(runtime);
     drop(nephele);
     nothing_is_left(id, &folder)

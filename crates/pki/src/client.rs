@@ -6,7 +6,6 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// The user of a client certificate: common name and organizations (Kubernetes: the groups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Subject common name.
     pub common_name: String,
     /// Subject organizations, in the certificate's order.
     pub organizations: Vec<String>,

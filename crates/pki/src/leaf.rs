@@ -11,13 +11,10 @@ use crate::pem;
 /// The content of a leaf certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafRequest {
-    /// Subject common name.
     pub common_name: String,
     /// Subject organizations (Kubernetes: the user's groups).
     pub organizations: Vec<String>,
-    /// DNS subject alternative names.
     pub dns_names: Vec<String>,
-    /// IP subject alternative names.
     pub ip_addresses: Vec<IpAddr>,
     /// Whether the leaf may identify a server.
     pub server_auth: bool,
@@ -78,9 +75,7 @@ pub enum IssueError {
     /// A DNS name is not ASCII.
     #[error("failed to put {name:?} into a certificate: not a DNS name")]
     DnsName {
-        /// The name as requested.
         name: String,
-        /// The cause.
         #[source]
         source: rcgen::Error,
     },

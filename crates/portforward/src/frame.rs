@@ -112,7 +112,8 @@ impl Decoder {
                 self.data = Some(Data { id: word, fin, left: length });
                 continue;
             }
-            let (version, kind) = ((word >> 16) as u16, word as u16);
+            let version = (word >> 16) as u16;
+            let kind = word as u16;
             if version != VERSION {
                 return Err(FrameError::Version(version));
             }
@@ -234,7 +235,9 @@ mod tests {
     use super::*;
 
     fn decode_all(bytes: &[u8]) -> Result<Vec<Frame>, FrameError> {
-        let (mut decoder, mut buffer, mut frames) = (Decoder::default(), BytesMut::from(bytes), Vec::new());
+        let mut decoder = Decoder::default();
+        let mut buffer = BytesMut::from(bytes);
+        let mut frames = Vec::new();
         while let Some(frame) = decoder.decode(&mut buffer)? {
             frames.push(frame);
         }
@@ -308,7 +311,8 @@ mod tests {
 
     #[test]
     fn data_frame_of_any_length_is_handed_on_as_it_arrives() {
-        let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
+        let mut decoder = Decoder::default();
+        let mut buffer = BytesMut::new();
         buffer.extend_from_slice(b"\x00\x00\x00\x03\x01\xff\xff\xffab");
         let piece = |bytes| Some(Frame::Data { id: 3, fin: false, bytes: Bytes::from_static(bytes) });
         assert_eq!(decoder.decode(&mut buffer), Ok(piece(b"ab")));
@@ -342,7 +346,9 @@ mod tests {
     /// Everything in `pieces`, as frames and at last an error. The pieces of a data frame are joined: where they
     /// were cut does not matter.
     fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<FrameError>) {
-        let (mut decoder, mut buffer, mut frames) = (Decoder::default(), BytesMut::new(), Vec::new());
+        let mut decoder = Decoder::default();
+        let mut buffer = BytesMut::new();
+        let mut frames = Vec::new();
         for piece in pieces {
             buffer.extend_from_slice(piece);
             loop {

@@ -162,7 +162,8 @@ pub(crate) mod tests {
 
     #[test]
     fn stream_of_blocks_shares_one_history() {
-        let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+        let mut deflater = Deflater::new();
+        let mut inflater = Inflater::new();
         let mut lengths = Vec::new();
         for index in 0..40 {
             let port = index.to_string();
@@ -178,7 +179,8 @@ pub(crate) mod tests {
 
     #[test]
     fn written_blocks_are_those_of_the_specification_and_read_back() {
-        let (mut writer, mut inflater) = (Writer::default(), Inflater::new());
+        let mut writer = Writer::default();
+        let mut inflater = Inflater::new();
         let first = writer.empty();
         assert_eq!(
             first[..],
@@ -217,7 +219,8 @@ pub(crate) mod tests {
         fn headers_survive_compression(
             blocks in vec(vec(("[a-z]{0,20}", "[ -~\u{0}é]{0,40}"), 0..6), 0..5),
         ) {
-            let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+            let mut deflater = Deflater::new();
+            let mut inflater = Inflater::new();
             for block in blocks {
                 let headers: Vec<_> = block.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 prop_assert_eq!(inflater.read(&deflater.write(&headers)), Ok(Headers(block)));

@@ -169,7 +169,8 @@ impl Pump {
     async fn run(&mut self, mut reader: impl AsyncRead + Unpin) -> Result<(), SessionError> {
         let begun = Instant::now();
         let mut heard = begun;
-        let (mut decoder, mut inbox) = (Decoder::default(), BytesMut::new());
+        let mut decoder = Decoder::default();
+        let mut inbox = BytesMut::new();
         loop {
             self.act();
             if self.actions.is_empty() {

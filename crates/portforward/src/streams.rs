@@ -191,7 +191,10 @@ impl Streams {
             Some(other) => other,
         };
         let (error, data) = if kind == Kind::Data { (other, half) } else { (half, other) };
-        let (port, data, finished, early) = (data.port, data.id, data.finished, data.early.freeze());
+        let port = data.port;
+        let finished = data.finished;
+        let early = data.early.freeze();
+        let data = data.id;
         self.pairs.insert(data, Pair { error: Some(error.id), port, receiving: !finished });
         // The reply has to come before any byte of the target, because a client drops data of a stream that has not
         // been accepted.
@@ -535,7 +538,8 @@ mod tests {
             match step {
                 Step::Open { id, fin, kind, port, request } => {
                     let kind = ["error", "data", "error", "data", "neither"][usize::from(kind)];
-                    let (port, request) = (port.to_string(), request.map(|request| request.to_string()));
+                    let port = port.to_string();
+                    let request = request.map(|request| request.to_string());
                     let mut headers = vec![("streamtype", kind), ("port", &port)];
                     headers.extend(request.as_ref().map(|request| ("requestid", request.as_str())));
                     self.open_with(id, fin, &headers)
@@ -566,8 +570,10 @@ mod tests {
         #[test]
         fn streams_keep_their_order(steps in vec(step(), 0..80)) {
             let mut session = Session::new();
-            let (mut replied, mut ended) = (BTreeSet::new(), BTreeSet::new());
-            let (mut connected, mut finished) = (BTreeSet::new(), BTreeSet::new());
+            let mut replied = BTreeSet::new();
+            let mut ended = BTreeSet::new();
+            let mut connected = BTreeSet::new();
+            let mut finished = BTreeSet::new();
             for step in steps {
                 let target_ended = match step {
                     Step::End { id, .. } => Some(id),

@@ -63,7 +63,8 @@ pub(crate) async fn forward(
             }
         }
     };
-    let (mut upload, mut download) = (std::pin::pin!(upload), std::pin::pin!(download));
+    let mut upload = std::pin::pin!(upload);
+    let mut download = std::pin::pin!(download);
     tokio::select! {
         result = &mut download => result,
         () = &mut upload => download.await,

@@ -105,7 +105,8 @@ async fn measure(client: &Client, protocol: &str, at_once: usize, time: Duration
     let request = BeforeClusterCreateRequest { cluster, ..BeforeClusterCreateRequest::default() };
     let subject = Subject::new("ns", "c");
     let how = CallAll { total: None, at_once: NonZeroUsize::MIN };
-    let (begun, before) = (Instant::now(), processor());
+    let begun = Instant::now();
+    let before = processor();
     let mut took: Vec<Duration> = stream::repeat(())
         .take_while(|()| async { begun.elapsed() < time })
         .map(|()| async {
@@ -116,7 +117,8 @@ async fn measure(client: &Client, protocol: &str, at_once: usize, time: Duration
         .buffer_unordered(at_once)
         .collect()
         .await;
-    let (elapsed, processor) = (begun.elapsed(), processor() - before);
+    let elapsed = begun.elapsed();
+    let processor = processor() - before;
     took.sort();
     let per = |time: Duration| took.len() as f64 / time.as_secs_f64().max(0.01);
     println!(

@@ -65,7 +65,8 @@ fn main() {
             for _ in 0..connections {
                 let mut client = Client::connect(address, &authority.pem, Some(protocol)).await;
                 tasks.push(tokio::spawn(async move {
-                    let (body, mut took) = (body(), Vec::new());
+                    let body = body();
+                    let mut took = Vec::new();
                     while begun.elapsed() < time {
                         let sent = Instant::now();
                         let answer = client.post(PATH, body.clone()).await;

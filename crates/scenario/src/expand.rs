@@ -52,7 +52,8 @@ pub(crate) fn expanded(spec: &ScenarioSpec) -> Valid<Vec<FlatStep>> {
     let mut list = List { steps: Vec::with_capacity(count) };
     let mut after = Vec::new();
     for (index, step) in spec.steps.iter().enumerate() {
-        let (field, name) = (format!("steps[{index}]"), named(&step.name, "step", index));
+        let field = format!("steps[{index}]");
+        let name = named(&step.name, "step", index);
         after = list.add(&field, name, after, step)?;
     }
     Ok(list.steps)
@@ -170,10 +171,12 @@ impl List {
             let message = format!("must be 2 to {BRANCHES_MAX} branches, not {}", branches.len());
             return Err(mistake(format!("{field}.parallel"), message));
         }
-        let (mut ends, mut names) = (Vec::new(), Vec::new());
+        let mut ends = Vec::new();
+        let mut names = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
             let Branch { name: given, repeat, for_each, steps } = branch;
-            let (field, called) = (format!("{field}.parallel[{index}]"), named(given, "branch", index));
+            let field = format!("{field}.parallel[{index}]");
+            let called = named(given, "branch", index);
             if names.contains(&called) {
                 let message = format!("{called:?} must be another name; an earlier branch has this one");
                 return Err(mistake(format!("{field}.name"), message));

@@ -68,7 +68,8 @@ pub(crate) async fn faults_of(
     let list = api.list(&ListParams::default()).await?;
     let seen = list.into_iter().map(Readable::into_object).map(|fault| {
         let is_ours = has_made(object, &fault);
-        let (name, is_going) = (fault.name_any(), fault.metadata.deletion_timestamp.is_some());
+        let name = fault.name_any();
+        let is_going = fault.metadata.deletion_timestamp.is_some();
         let status = fault.status.unwrap_or_default();
         let ready = conditions::find(&status.conditions, types::READY);
         let message = ready.map(|condition| condition.message.clone()).unwrap_or_default();

@@ -537,7 +537,8 @@ fn changed(change: &ClockChange, progress: &Progress<'_>, seen: &SeenClock, now:
         return Verdict::Failed(message);
     }
     if missing != CloudClock::default() {
-        let (cloud, version) = (cloud.clone(), version.clone());
+        let cloud = cloud.clone();
+        let version = version.clone();
         return Verdict::Acts(Deed::SetClock { cloud, version, clock: missing });
     }
     let told = format!("the clock of SimulatedCloud {cloud}: {}", clock::told(wanted));

@@ -230,7 +230,8 @@ async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> R
     if let Some((_, script)) = kept.filter(|(of, _)| *of == generation) {
         return Ok(script);
     }
-    let (turn, read) = (context.runs.turn(object).await, Arc::clone(object));
+    let turn = context.runs.turn(object).await;
+    let read = Arc::clone(object);
     let read = move || -> Valid<_> {
         let _turn = turn;
         let script = validate(&read.name_any(), &read.spec)?;

@@ -22,7 +22,8 @@ pub(crate) fn summarised(
         message => format!("{}: {message}", step.name),
     };
     let of = |phase: &'static str| steps.iter().filter(move |step| step.phase == phase);
-    let (failed, running) = (of("Failed").next(), of("Running").next());
+    let failed = of("Failed").next();
+    let running = of("Running").next();
     let passed = match (status.phase.as_str(), failed, running) {
         ("Passed", _, _) => condition(types::PASSED, conditions::TRUE, reasons::PASSED, ""),
         ("Failed", Some(step), _) => {

@@ -77,7 +77,8 @@ pub fn run(
             woken,
             has_stand_in,
         });
-        let (gone, for_gone) = (runner.gone(), Arc::clone(&context));
+        let gone = runner.gone();
+        let for_gone = Arc::clone(&context);
         let end_gone = gone.for_each(move |gone| {
             match gone {
                 Gone::Object(object) => for_gone.end(&object),

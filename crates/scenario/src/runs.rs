@@ -227,7 +227,8 @@ mod tests {
                 write(&mut writer, scenario(number, "Pending"));
             }
             let mut runs = Runs::default();
-            let (mut running, mut waiting) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+            let mut running = std::collections::BTreeSet::new();
+            let mut waiting = std::collections::BTreeSet::new();
             for event in events {
                 match event {
                     Event::Look(number) => {

@@ -109,7 +109,6 @@ pub(crate) enum Change {
 pub(crate) struct Manifest {
     pub(crate) kind: GroupVersionKind,
     pub(crate) name: String,
-    /// The whole object.
     pub(crate) value: Value,
 }
 

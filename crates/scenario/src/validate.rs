@@ -117,7 +117,8 @@ impl Reader<'_> {
             actions.push(Action::Change(Change::Version { cluster, version }));
         }
         if let Some(Apply { manifests }) = apply {
-            let (field, manifests) = (format!("{field}.apply.manifests"), manifests.clone());
+            let field = format!("{field}.apply.manifests");
+            let manifests = manifests.clone();
             actions.push(Action::Change(Change::Apply { field, manifests }));
         }
         if let Some(delete) = delete {
@@ -146,7 +147,8 @@ impl Reader<'_> {
 
     fn fault(&mut self, field: &str, is_repeated: bool, step: &FaultStep) -> Valid<Action> {
         let FaultStep { name, spec, lasts } = step;
-        let (field_of_name, object) = (format!("{field}.name"), self.fault_name(name));
+        let field_of_name = format!("{field}.name");
+        let object = self.fault_name(name);
         if !is_label(name) {
             let message = format!("{name:?} must be 1 to 63 of a-z, 0-9 and -, with no - at its ends");
             return Err(mistake(field_of_name, message));
@@ -294,7 +296,9 @@ fn object_name(field: &str, name: &str) -> Valid<String> {
 pub(crate) fn readable(api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
     let parts = api_version.split_once('/').filter(|(group, _)| GROUPS.contains(group));
     let Some((group, version)) = parts.filter(|_| !kind.is_empty()) else {
-        let (groups, api_version, kind) = (GROUPS.join(", "), shown(api_version), shown(kind));
+        let groups = GROUPS.join(", ");
+        let api_version = shown(api_version);
+        let kind = shown(kind);
         return Err(format!("{api_version:?} with kind {kind:?} must be of one of the groups {groups}"));
     };
     if !is_dns_label(version) {
@@ -313,8 +317,8 @@ fn scaled(field: &str, scale: &Scale) -> Valid<Change> {
         return Err(mistake(format!("{field}.replicas"), format!("{replicas} must be 0 or more")));
     }
     let name = object_name(&format!("{field}.name"), name)?;
-    let (replicas, group) =
-        (*replicas, if kind == "KubeadmControlPlane" { CONTROL_PLANE_GROUP } else { core::GROUP });
+    let replicas = *replicas;
+    let group = if kind == "KubeadmControlPlane" { CONTROL_PLANE_GROUP } else { core::GROUP };
     match (kind.as_str(), machine_deployment.as_str(), machine_pool.as_str()) {
         ("Cluster", deployment, pool) => {
             let part = match (deployment, pool) {

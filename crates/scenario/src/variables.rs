@@ -5,7 +5,6 @@ use serde_json::Value;
 /// The round in which a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round<'a> {
-    /// From 1.
     pub(crate) index: usize,
     /// The value of forEach; none in a round of repeat.
     pub(crate) item: Option<&'a str>,

@@ -46,8 +46,8 @@ async fn asked_for_in_a_second(steps: &Value) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_does_not_depend_on_steps_that_do_not_run() {
-    let (small, large) =
-        (asked_for_in_a_second(&steps(16)).await, asked_for_in_a_second(&steps(20_000)).await);
+    let small = asked_for_in_a_second(&steps(16)).await;
+    let large = asked_for_in_a_second(&steps(20_000)).await;
     assert!(
         small > 0 && large < small + small / 10,
         "{small} bytes with small steps, {large} with 280 KB of them"

@@ -87,7 +87,8 @@ impl Actor<'_> {
                 let part =
                     |key: &str| ca.and_then(|ca| ca.get(key)).map_or(&[][..], |bytes| bytes.0.as_slice());
                 let server = format!("https://{endpoint}");
-                let (certificate, key) = (part("tls.crt"), part("tls.key"));
+                let certificate = part("tls.crt");
+                let key = part("tls.key");
                 let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
                     .map_err(ActError::Certificate)?;
                 let name = names::secret(&self.observed.name(), "kubeconfig");
@@ -221,7 +222,8 @@ impl Actor<'_> {
     }
 
     async fn create_key_pair(&self, purpose: Purpose) -> Result<(), ActError> {
-        let (algorithm, now) = (self.plan.key_algorithm, self.now);
+        let algorithm = self.plan.key_algorithm;
+        let now = self.now;
         let data = match self.key_pairs {
             KeyPairs::Generated => {
                 // RSA keys take a while to generate.

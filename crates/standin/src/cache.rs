@@ -276,7 +276,8 @@ pub(crate) fn played(cluster: Cluster, topology: Option<Value>) -> Known<Played>
 
 /// A health check, which belongs to the cluster whose Machines it checks. Its label is missing at first.
 pub(crate) fn checking(check: MachineHealthCheck) -> Known<MachineHealthCheck> {
-    let (metadata, cluster) = (check.metadata.clone(), check.spec.cluster_name.clone());
+    let metadata = check.metadata.clone();
+    let cluster = check.spec.cluster_name.clone();
     Known::new(&metadata, Some(&cluster), Some(check))
 }
 

@@ -58,7 +58,8 @@ pub(crate) fn key_pair(
     algorithm: KeyAlgorithm,
     now: Timestamp,
 ) -> Result<BTreeMap<String, ByteString>, CertificateError> {
-    let (not_before, not_after) = (now - BACKDATED, now + AUTHORITY_VALIDITY);
+    let not_before = now - BACKDATED;
+    let not_after = now + AUTHORITY_VALIDITY;
     // Tokens are signed with RSA, also when the authorities have another algorithm.
     let algorithm = if purpose == Purpose::ServiceAccounts { KeyAlgorithm::Rsa2048 } else { algorithm };
     let authority = Authority::generate("kubernetes", algorithm, not_before, not_after)

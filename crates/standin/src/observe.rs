@@ -31,7 +31,6 @@ pub(crate) struct Observed {
     pub(crate) health_checks: Vec<MachineHealthCheck>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) infrastructure_machines: Vec<InMemoryMachine>,
-    /// Its MachinePool.
     pub(crate) pool: Option<MachinePool>,
     pub(crate) infrastructure_pool: Option<InMemoryMachinePool>,
     /// The state of the workload cluster; none when it was not read or did not answer.
@@ -43,7 +42,6 @@ pub(crate) struct Observed {
 /// The connection to a workload cluster, as far as this process knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// When it answered last.
     pub(crate) last_success: Option<Timestamp>,
     /// How often in a row it has not answered.
     pub(crate) failures: u32,

@@ -28,7 +28,6 @@ pub struct Plan {
 pub struct ClusterPlan {
     /// The namespace of its objects.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The Kubernetes version of its machines, `v1.36.3`.
     pub version: String,
@@ -42,7 +41,6 @@ pub struct ClusterPlan {
     pub control_plane_metadata: Metadata,
     /// The health check of its control plane machines.
     pub control_plane_health_check: Option<HealthCheck>,
-    /// Its MachineDeployments.
     pub deployments: Vec<DeploymentPlan>,
     /// The number of machines in its MachinePool; none for a cluster without a MachinePool.
     pub pool: Option<u32>,
@@ -52,7 +50,6 @@ pub struct ClusterPlan {
     pub labels: BTreeMap<String, String>,
     /// The input, besides the rest of the name, to the random part of its machines' names.
     pub name_salt: String,
-    /// How its machines behave.
     pub behaviour: Behaviour,
     /// How its workers behave, if not as the control plane machines.
     pub worker_behaviour: Option<Behaviour>,
@@ -86,7 +83,6 @@ pub struct DeploymentPlan {
     pub replicas: u32,
     /// Whether users may scale it: then the number counts only until the MachineDeployment exists.
     pub is_scalable: bool,
-    /// Its health check.
     pub health_check: Option<HealthCheck>,
     /// What users give to its machines.
     pub metadata: Metadata,
@@ -101,9 +97,7 @@ pub struct DeploymentPlan {
 /// A health check of a topology: the fields `checks` and `remediation` of a MachineHealthCheck, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The checks.
     pub checks: Value,
-    /// How machines are replaced.
     pub remediation: Value,
 }
 
@@ -111,9 +105,7 @@ pub struct HealthCheck {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// The annotations.
     pub annotations: BTreeMap<String, String>,
 }
 

@@ -29,7 +29,6 @@ pub enum KeyPairs {
 /// The environment of the stand-in: the time, the network and the keys.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The current time.
     pub clock: Clock,
     /// How often a workload cluster is polled for its Nodes while machines boot.
     pub poll: Duration,

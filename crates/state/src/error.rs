@@ -12,18 +12,14 @@ pub enum OpenError {
     /// The directory cannot be created.
     #[error("failed to create the state directory {path}")]
     Directory {
-        /// The directory.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The file cannot be opened.
     #[error("failed to open the state file {path}")]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: Box<redb::Error>,
     },
@@ -31,17 +27,13 @@ pub enum OpenError {
     #[error(
         "failed to open the state file {path}: another process has it open; give each manager its own directory"
     )]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The file is damaged, or not a state file.
     #[error(
         "failed to read the state file {path}: {reason}; restore a copy of it, or move it away to start \
          with an empty file"
     )]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// Why the file cannot be read.
         reason: String,
@@ -52,7 +44,6 @@ pub enum OpenError {
          or move it away to start with an empty file"
     )]
     Format {
-        /// The file.
         path: PathBuf,
         /// The format of the file.
         found: u64,
@@ -68,9 +59,7 @@ pub enum OpenError {
 #[derive(Debug, Error)]
 #[error("failed to read partition {name:?} of the state file")]
 pub struct ReadError {
-    /// The partition.
     pub name: String,
-    /// The cause.
     #[source]
     pub source: Box<redb::Error>,
 }

@@ -70,7 +70,8 @@ impl StorageBackend for OpenDisk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let (bytes, start) = (self.0.bytes.lock(), index(offset)?);
+        let bytes = self.0.bytes.lock();
+        let start = index(offset)?;
         let found = bytes.get(start..start + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
@@ -92,7 +93,8 @@ impl StorageBackend for OpenDisk {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.has_room()?;
-        let (mut bytes, start) = (self.0.bytes.lock(), index(offset)?);
+        let mut bytes = self.0.bytes.lock();
+        let start = index(offset)?;
         let place = bytes.get_mut(start..start + data.len());
         place.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
         Ok(())

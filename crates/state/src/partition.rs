@@ -13,9 +13,7 @@ use crate::state::{Handle, Progress};
 /// A partition and its records.
 #[derive(Debug)]
 pub struct Opened {
-    /// The handle for writes.
     pub partition: Partition,
-    /// The records, by key.
     pub records: Vec<(Vec<u8>, Bytes)>,
     /// The greatest mark that was written; 0 for a new partition.
     pub mark: u64,

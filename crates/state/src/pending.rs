@@ -92,7 +92,8 @@ mod tests {
     use super::*;
 
     fn header(id: u64) -> Arc<Header> {
-        let (name, identity) = (format!("p{id}"), String::new());
+        let name = format!("p{id}");
+        let identity = String::new();
         Arc::new(Header { id, name, identity, removed: AtomicBool::new(false) })
     }
 
@@ -112,7 +113,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_committed_goes_before_what_came_since() {
-        let (one, two) = (header(1), header(2));
+        let one = header(1);
+        let two = header(2);
         let mut pending = Batch::default();
         pending.write(&one, 7, vec![record("a", Some("old")), record("b", Some("old")), record("c", None)]);
         pending.write(&two, 3, vec![record("a", Some("old"))]);

@@ -55,7 +55,6 @@ struct IndexEntry {
 pub(crate) struct Shared {
     pub(crate) file: File,
     pub(crate) pending: Mutex<Pending>,
-    /// Wakes the writer.
     pub(crate) wake: Condvar,
     /// Whether there is no writer thread: each call commits its own changes.
     commits_at_once: bool,
@@ -169,7 +168,8 @@ impl State {
                 if let Some(entry) = known {
                     self.handle.shared.remove(&entry.header);
                 }
-                let (id, removed) = (index.next, AtomicBool::new(false));
+                let id = index.next;
+                let removed = AtomicBool::new(false);
                 index.next += 1;
                 let header = Header { id, name: name.to_owned(), identity: identity.to_owned(), removed };
                 let entry = IndexEntry { header: Arc::new(header), mark: 0 };

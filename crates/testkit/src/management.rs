@@ -65,14 +65,14 @@ pub struct ManagementApi {
 
 /// A clock that begins now and follows the time of tokio, also where a test pauses it.
 fn tokio_clock() -> Clock {
-    let (began, start) = (Timestamp::now(), Instant::now());
+    let began = Timestamp::now();
+    let start = Instant::now();
     Arc::new(move || began + start.elapsed())
 }
 
 /// A request that changed something, or tried to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
-    /// `create`, `update`, `patch`, `delete`.
     pub verb: &'static str,
     /// The plural, with the subresource after a slash.
     pub resource: String,
@@ -160,9 +160,11 @@ impl ManagementApi {
         status: StatusCode,
         refused: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
     ) -> Client {
-        let (server, refused) = (self.server.clone(), Arc::new(refused));
+        let server = self.server.clone();
+        let refused = Arc::new(refused);
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (server, refused) = (server.clone(), Arc::clone(&refused));
+            let server = server.clone();
+            let refused = Arc::clone(&refused);
             assert_safe(&server, &request);
             async move {
                 if refused(request.method().as_str(), request.uri().path()) {
@@ -366,7 +368,8 @@ fn is_known(server: &ApiServer, group: &str, resource: &str) -> bool {
 /// by a dry run and apply by force, as commands for people do.
 fn assert_safe<B>(server: &ApiServer, request: &Request<B>) {
     const OF_PEOPLE: [&str; 2] = ["dryRun=All", "force=true"];
-    let (method, uri) = (request.method(), request.uri());
+    let method = request.method();
+    let uri = request.uri();
     let others =
         uri.query().unwrap_or_default().split('&').filter(|parameter| !OF_PEOPLE.contains(parameter));
     let query: String =

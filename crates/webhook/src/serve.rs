@@ -42,7 +42,6 @@ const REQUEST_BYTES: usize = 16 << 10;
 struct Server {
     webhook: Webhook,
     metrics: Metrics,
-    /// Memory for reviews.
     reviews: Budget,
     turns: Turns,
 }
@@ -82,7 +81,8 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     let reviews = server.reviews.share(peer, PEER_BYTES_MAX);
     let reply = match read(&reviews, request.into_body(), route.bytes_max).await {
         Ok(review) => {
-            let (bytes, kind) = (review.bytes.clone(), route.made);
+            let bytes = review.bytes.clone();
+            let kind = route.made;
             let made = server.turns.work(peer, bytes.len(), move || kind.of(&bytes)).await;
             if made > PEER_BYTES_MAX - REQUEST_BYTES {
                 too_many_values()

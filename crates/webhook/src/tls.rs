@@ -57,22 +57,13 @@ impl Default for TlsPolicy {
 pub enum TlsPolicyError {
     /// An unknown version.
     #[error("{given:?} is not supported; the minimum version can be {}", names(&VERSIONS))]
-    Version {
-        /// The given text.
-        given: String,
-    },
+    Version { given: String },
     /// A version that Go supports and RFC 8996 forbids.
     #[error("{given} is too old (RFC 8996); the minimum version can be {}", names(&VERSIONS))]
-    OldVersion {
-        /// The given text.
-        given: String,
-    },
+    OldVersion { given: String },
     /// An unknown or insecure suite.
     #[error("cipher suite {given:?} is not supported; supported are {}", names(&SUITES))]
-    Suite {
-        /// The given text.
-        given: String,
-    },
+    Suite { given: String },
 }
 
 fn names<Value>(list: &[(&str, Value)]) -> String {
@@ -208,7 +199,8 @@ mod tests {
 
     fn certificate() -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
-        let (from, to) = (jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::MAX - jiff::Span::new().hours(48));
+        let from = jiff::Timestamp::UNIX_EPOCH;
+        let to = jiff::Timestamp::MAX - jiff::Span::new().hours(48);
         let authority = Authority::generate("test", KeyAlgorithm::EcdsaP256, from, to).expect("an authority");
         let leaf = authority
             .issue(&LeafRequest {

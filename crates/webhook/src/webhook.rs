@@ -47,7 +47,6 @@ type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>
 #[derive(Clone, Default)]
 pub struct Webhook {
     routes: BTreeMap<String, Route>,
-    /// By API group.
     converters: BTreeMap<String, Converter>,
 }
 
@@ -83,7 +82,6 @@ impl Made {
 /// A call of a route.
 pub(crate) struct Call {
     pub(crate) body: Bytes,
-    /// Who calls.
     pub(crate) peer: Owner,
     /// The turns of large bodies.
     pub(crate) turns: Turns,
@@ -133,7 +131,8 @@ impl Webhook {
     {
         let handler = Arc::new(handler);
         self.admission(&path.into(), move |review| {
-            let (request, handler) = (review.into_request(), handler.clone());
+            let request = review.into_request();
+            let handler = handler.clone();
             async move {
                 match request {
                     Ok(request) => match handler(request).await {
@@ -184,7 +183,8 @@ impl Webhook {
         self.routes.remove(CONVERT);
         let converters = Arc::new(self.converters.clone());
         self.route(CONVERT, CONVERSION_BYTES_MAX, Made::Objects, move |Call { body, peer, turns }| {
-            let (converters, bytes) = (converters.clone(), body.len());
+            let converters = converters.clone();
+            let bytes = body.len();
             let convert = move || match conversion::read(&body) {
                 Err(text) => Reply::malformed(text),
                 Ok(review) => {

@@ -302,11 +302,14 @@ fn text(registry: &Registry) -> String {
 
 #[tokio::test]
 async fn calls_are_in_flight_until_they_are_answered_and_panics_are_counted() {
-    let (entered, leave) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (enter, wait) = (Arc::clone(&entered), Arc::clone(&leave));
+    let entered = Arc::new(Notify::new());
+    let leave = Arc::new(Notify::new());
+    let enter = Arc::clone(&entered);
+    let wait = Arc::clone(&leave);
     let webhook = Webhook::new()
         .validate("/waits", move |_: AdmissionRequest<Value>| {
-            let (enter, wait) = (Arc::clone(&enter), Arc::clone(&wait));
+            let enter = Arc::clone(&enter);
+            let wait = Arc::clone(&wait);
             async move {
                 enter.notify_one();
                 wait.notified().await;
@@ -395,7 +398,8 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     std::fs::create_dir_all(&path).expect("a folder");
     let registry = Registry::new();
     let metrics = Metrics::register(&registry).expect("free names");
-    let (certificate, shutdown) = (ServedCertificate::none(), CancellationToken::new());
+    let certificate = ServedCertificate::none();
+    let shutdown = CancellationToken::new();
     let following = follow_folder(Folder::new(&path), certificate.clone(), metrics.clone(), shutdown.clone());
     let following = tokio::spawn(following);
     let count = |name: &str| -> u64 {

@@ -35,7 +35,6 @@ const OF_POOL_MACHINES: [&str; 3] = [VERSION_ANNOTATION, FAILURE_DOMAIN_ANNOTATI
 pub struct Violation {
     /// The number of the step during or after which it was seen.
     pub step: usize,
-    /// A description.
     pub what: String,
 }
 
@@ -61,7 +60,6 @@ pub(crate) struct Seen {
     pub(crate) addresses: Vec<Arc<IPAddress>>,
     pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
     pub(crate) faults: Vec<Arc<Fault>>,
-    /// The Scenarios of users.
     pub(crate) scripts: Vec<Arc<cloud::Scenario>>,
     /// Secrets, by the cluster in their label and by name.
     pub(crate) secrets: Vec<(ClusterKey, String)>,
@@ -269,7 +267,8 @@ impl Auditor {
         let mut by_cluster: BTreeMap<ClusterKey, Vec<(String, String)>> = BTreeMap::new();
         let mut provider_ids = Vec::new();
         for object in &seen.instances {
-            let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
+            let name = object.name_any();
+            let uid = object.uid().unwrap_or_default();
             let provider_id = object.spec.provider_id.clone();
             if let Some(before) = self.provider_ids.get(&uid)
                 && *before != provider_id
@@ -429,7 +428,8 @@ fn annotations(seen: &Seen) -> Result<(), String> {
 /// No cloud lists a leaked instance or load balancer twice, also when several of one machine or cluster leaked.
 fn leaked_resources(seen: &Seen) -> Result<(), String> {
     let listed = seen.clouds.iter().flat_map(|cloud| {
-        let (owner, status) = (key_of(&**cloud), cloud.status.clone().unwrap_or_default());
+        let owner = key_of(&**cloud);
+        let status = cloud.status.clone().unwrap_or_default();
         status.leaked_instances.into_iter().map(move |leaked| {
             let since = leaked.since.map(|since| since.0);
             let instance = format!("{} of {} since {since:?}", leaked.name, leaked.cluster);
@@ -438,7 +438,8 @@ fn leaked_resources(seen: &Seen) -> Result<(), String> {
     });
     once(listed, "leaked instance")?;
     let listed = seen.clouds.iter().flat_map(|cloud| {
-        let (owner, status) = (key_of(&**cloud), cloud.status.clone().unwrap_or_default());
+        let owner = key_of(&**cloud);
+        let status = cloud.status.clone().unwrap_or_default();
         status.leaked_load_balancers.into_iter().map(move |leaked| {
             let since = leaked.since.map(|since| since.0);
             (format!("that of {} since {since:?} of {}/{}", leaked.cluster, owner.0, owner.1), leaked.fault)
@@ -480,7 +481,8 @@ fn claimed_addresses(seen: &Seen) -> Result<(), String> {
                 && owners.any(|owner| Some(&owner.uid) == claim.metadata.uid.as_ref())
         };
         let address = seen.addresses.iter().find(is_its)?;
-        let (pool, namespace) = (&address.spec.pool_ref.name, address.namespace().unwrap_or_default());
+        let pool = &address.spec.pool_ref.name;
+        let namespace = address.namespace().unwrap_or_default();
         let stays = claim.metadata.deletion_timestamp.is_none();
         stays.then(|| (format!("{} of {namespace}/{pool}", address.spec.address), claim.name_any()))
     });
@@ -571,7 +573,8 @@ mod tests {
     fn a_machine_beyond_the_quota_and_an_annotation_of_ours_are_violations() {
         let mut auditor = Auditor { quota: 1, ..Auditor::default() };
         let none = serde_json::json!(null);
-        let (one, other) = (machine("a", &none), machine("b", &none));
+        let one = machine("a", &none);
+        let other = machine("b", &none);
         let mut going = machine("c", &none);
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert_eq!(auditor.look(&with_machines([one.clone(), going])), Ok(()));

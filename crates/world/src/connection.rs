@@ -136,7 +136,8 @@ impl Connection {
         if self.severed.load(Ordering::Relaxed) {
             return Err(lost());
         }
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
         (self.witness)(&Sent { identity: &self.identity, method: &method, path: &path });
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let kind = AWAY.iter().find(|(end, _)| method == Method::GET && path.ends_with(end));
@@ -176,7 +177,8 @@ impl Connection {
             0 => Duration::from_millis(draws.random_range(0..4_000)),
             _ => Duration::from_millis(draws.random_range(0..20)),
         };
-        let (before, after) = (delay(), delay());
+        let before = delay();
+        let after = delay();
         let late = Duration::from_millis(draws.random_range(0..30_000));
         let connection = Arc::clone(&self);
         let deliver = async move |before: Duration| {

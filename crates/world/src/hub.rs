@@ -42,7 +42,8 @@ impl Hub {
     pub(crate) fn connect(&self) -> nephele_standin::Connect {
         let hub = self.clone();
         Arc::new(move |config| {
-            let (hub, port) = (hub.clone(), config.cluster_url.port_u16().unwrap_or(443));
+            let hub = hub.clone();
+            let port = config.cluster_url.port_u16().unwrap_or(443);
             let service = tower::service_fn(move |request: Request<kube::client::Body>| {
                 let hub = hub.clone();
                 async move { timeout(CLIENT_WAITS, hub.reach(port, request.map(Body::new))).await? }

@@ -30,7 +30,6 @@ struct Needs {
     scalable: Option<u32>,
     /// A pool with three addresses for machines.
     pool: bool,
-    /// Cluster API itself.
     cluster_api: bool,
 }
 

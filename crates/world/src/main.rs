@@ -129,7 +129,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let failed = run_all(&args);
     let minutes = started.elapsed().as_secs_f64() / 60.0;
-    let (ran, failures) = (failed.ran, failed.found.len());
+    let ran = failed.ran;
+    let failures = failed.found.len();
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = ran as f64 / minutes;
     println!("{ran} worlds, {failures} violations, {rate:.0} seeds per minute");
@@ -145,7 +146,8 @@ struct Results {
 }
 
 fn run_all(args: &Args) -> Results {
-    let (next, ran) = (AtomicU64::new(args.from), AtomicU64::new(0));
+    let next = AtomicU64::new(args.from);
+    let ran = AtomicU64::new(0);
     let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..args.jobs.max(1) {

@@ -71,7 +71,8 @@ pub(crate) async fn remove(seed: u64, from: &ManagementApi, uids: &Uids) {
             continue;
         }
         pause(seed, "remove", &object).await;
-        let (api, name) = (api(from, &resource, &object), object.name_any());
+        let api = api(from, &resource, &object);
+        let name = object.name_any();
         let metadata = json!({ "annotations": { DELETE_FOR_MOVE_ANNOTATION: "" }, "finalizers": null });
         let patch = json!({ "metadata": metadata });
         // The object may have been deleted with its owner.
@@ -82,7 +83,8 @@ pub(crate) async fn remove(seed: u64, from: &ManagementApi, uids: &Uids) {
 
 /// Waits sometimes, so that managers see the state in the middle of a move. Most often it does not wait.
 async fn pause(seed: u64, what: &str, object: &DynamicObject) {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let namespace = object.namespace().unwrap_or_default();
+    let name = object.name_any();
     let mut draws = draws_about(seed, &["move", what, &namespace, &name], 0);
     if draws.random_ratio(1, 4) {
         sleep(Duration::from_millis(draws.random_range(0..3_000))).await;

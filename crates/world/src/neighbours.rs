@@ -83,10 +83,12 @@ impl World {
         for (number, namespace) in [EVEN, ODD].into_iter().enumerate() {
             create_pools(&api, namespace, number).await;
         }
-        let (planned, hub) = (PlannedClusters::new(Plan::default()), Hub::default());
+        let planned = PlannedClusters::new(Plan::default());
+        let hub = Hub::default();
         let standin = CancellationToken::new();
         play_cluster_api(&api, &planned, &hub, &clock, standin.clone());
-        let (managers, written) = (Vec::new(), Arc::default());
+        let managers = Vec::new();
+        let written = Arc::default();
         let mut world = Self { clock, api, hub, planned, standin, managers, written, started: 0, made: 0 };
         world.start_manager(seed, Scope::LabelledEven);
         world.start_manager(seed, Scope::LabelledOdd);
@@ -95,7 +97,8 @@ impl World {
 
     fn start_manager(&mut self, seed: u64, scope: Scope) {
         self.started += 1;
-        let (identity, written) = (format!("manager-{}", self.started), Arc::clone(&self.written));
+        let identity = format!("manager-{}", self.started);
+        let written = Arc::clone(&self.written);
         let witness: Witness = Arc::new(move |sent| written.lock().note(scope, sent));
         let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
         let server = self.api.server().clone();
@@ -115,7 +118,8 @@ impl World {
             let namespace = if draws.random_ratio(1, 2) { EVEN } else { ODD };
             let labelled = if draws.random_ratio(1, 2) { EVEN } else { ODD };
             let mut spec = || {
-                let (effect, percent) = (draws.random_range(0..fault::EFFECTS), draws.random_range(10..101));
+                let effect = draws.random_range(0..fault::EFFECTS);
+                let percent = draws.random_range(10..101);
                 fault::spec(draws.random_range(0..12), effect, percent, draws.random_range(0..9), 60)
             };
             let spec = spec();
@@ -240,7 +244,8 @@ impl World {
 
     /// Deletes all Faults, and lifts all limits.
     async fn heal(&self) {
-        let (all, any) = (DeleteParams::default(), ListParams::default());
+        let all = DeleteParams::default();
+        let any = ListParams::default();
         let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
         cluster_faults.delete_collection(&all, &any).await.expect("they are deleted");
         for namespace in [EVEN, ODD] {

@@ -41,7 +41,8 @@ pub(crate) fn key_pairs() -> Arc<Pairs> {
     let make = || {
         let second = |second: i64| Timestamp::from_second(second).expect("in range");
         // From 2020 to 2100.
-        let (begin, end) = (second(1_577_836_800), second(4_102_444_800));
+        let begin = second(1_577_836_800);
+        let end = second(4_102_444_800);
         let pair = |purpose: &str| {
             let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
             let authority = authority.expect("an authority can be made");

@@ -111,7 +111,8 @@ impl Process {
         let network = InProcess::keeping_on(disk.unwrap_or_default());
         let manager =
             manager.expect("nothing to listen on").within(clock.clock(), Network::InProcess(network.clone()));
-        let (shutdown, routes) = (CancellationToken::new(), manager.cloud_routes());
+        let shutdown = CancellationToken::new();
+        let routes = manager.cloud_routes();
         let task = tokio::spawn(manager.run(shutdown.clone()));
         Self { identity, connection, network, routes, shutdown, task }
     }

@@ -127,7 +127,8 @@ struct World {
 
 impl World {
     async fn live(&mut self, seed: u64) -> Result<(), String> {
-        let (workers, pooled) = (self.draws.random_range(1..=3), self.draws.random_ratio(1, 2));
+        let workers = self.draws.random_range(1..=3);
+        let pooled = self.draws.random_ratio(1, 2);
         let pool = self.draws.random_ratio(1, 3).then_some(2);
         for (number, name) in [CLUSTER, "cluster-1"].into_iter().enumerate() {
             let key = (EVEN.to_owned(), name.to_owned());
@@ -190,7 +191,8 @@ impl World {
                 self.patch::<Fault>(&name, &json!({ "metadata": { "annotations": annotations } })).await;
             }
             14 => {
-                let (name, spec) = (self.any::<Fault>(|_| true).await, self.fault());
+                let name = self.any::<Fault>(|_| true).await;
+                let spec = self.fault();
                 let Some(name) = name else { return };
                 // A merge would keep fields of the effect before.
                 let nothing = json!({ "match": null, "effect": null, "budget": null });
@@ -317,7 +319,8 @@ impl World {
 
     /// The manager ends, and another one takes over.
     async fn restart(&mut self, at_rest: &AtRest, round: usize) {
-        let (crashes, has_standby) = (self.draws.random_ratio(1, 2), self.draws.random_ratio(1, 2));
+        let crashes = self.draws.random_ratio(1, 2);
+        let has_standby = self.draws.random_ratio(1, 2);
         let away = match self.draws.random_range(0..3_u8) {
             0 => 0,
             1 => self.draws.random_range(0..5_000),
@@ -459,7 +462,8 @@ impl World {
         for condition in node["status"]["conditions"].as_array_mut().into_iter().flatten() {
             condition["lastTransitionTime"] = Value::Null;
         }
-        let (metadata, spec) = (&node["metadata"], &node["spec"]);
+        let metadata = &node["metadata"];
+        let spec = &node["spec"];
         json!({
             "name": metadata["name"], "uid": metadata["uid"], "creationTimestamp": metadata["creationTimestamp"],
             "providerID": spec["providerID"], "podCIDRs": spec["podCIDRs"], "conditions": node["status"]["conditions"],
@@ -468,7 +472,8 @@ impl World {
 
     /// Deletes all Faults, lifts all limits, and unpauses what is paused.
     async fn heal(&self) {
-        let (all, any) = (DeleteParams::default(), ListParams::default());
+        let all = DeleteParams::default();
+        let any = ListParams::default();
         let cluster_faults: Api<ClusterFault> = Api::all(self.quiet.api.client());
         cluster_faults.delete_collection(&all, &any).await.expect("they are deleted");
         self.api::<Fault>().delete_collection(&all, &any).await.expect("they are deleted");
@@ -546,7 +551,6 @@ impl<K> Namespaced for K where
 struct AtRest {
     /// By resource, namespace, name and uid.
     objects: BTreeMap<String, Arc<Object>>,
-    /// By port.
     answers: BTreeMap<u16, Value>,
     hits: BTreeMap<String, u64>,
 }

@@ -257,7 +257,8 @@ async fn scale(client: &Client, name: &str, size: Size) -> anyhow::Result<()> {
 
 /// Waits until the clusters have their machines, all of which run, and there are no others.
 async fn settle(world: &Quiet, wanted: &BTreeMap<String, Size>) -> anyhow::Result<()> {
-    let (client, begun) = (world.api.client(), Instant::now());
+    let client = world.api.client();
+    let begun = Instant::now();
     loop {
         let missing = missing(&client, wanted).await?;
         let Some(missing) = missing else { return Ok(()) };

@@ -35,7 +35,6 @@ pub struct Scenario {
     /// The quota of machines in a namespace; 0 means no limit.
     #[serde(default)]
     pub quota: u32,
-    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -63,7 +62,6 @@ pub enum Step {
         cluster: u8,
         /// Control plane machines: 0, 1 or 3.
         control_plane: u8,
-        /// Worker machines.
         workers: u8,
         /// Whether its addresses come from pools.
         pooled: bool,
@@ -75,14 +73,12 @@ pub enum Step {
     Scale {
         /// The number of the cluster.
         cluster: u8,
-        /// Worker machines.
         workers: u8,
     },
     /// A user asks for another number of machines of the MachinePool.
     ScalePool {
         /// The number of the cluster.
         cluster: u8,
-        /// Its machines.
         machines: u8,
     },
     /// A user asks for the other one of two versions.
@@ -154,9 +150,7 @@ pub enum Step {
         cluster: u8,
         /// Which of [`CLOCK_RATES`] it has.
         rate: u8,
-        /// Whether it stands still.
         paused: bool,
-        /// Its counter of steps.
         steps: u8,
         /// Its total of time ahead, in seconds.
         ahead: u8,

@@ -86,7 +86,8 @@ fn is_undone(before: &StepStatus, step: &StepStatus) -> bool {
         "Running" => 1,
         _ => 2,
     };
-    let (earlier, later) = (rank(&before.phase), rank(&step.phase));
+    let earlier = rank(&before.phase);
+    let later = rank(&step.phase);
     before.name != step.name
         || later < earlier
         || (earlier == 2 && before != step)
@@ -100,7 +101,8 @@ fn is_before(earlier: &StepStatus, later: &StepStatus) -> bool {
         let mut names = step.name.split('/').map(str::to_owned);
         (names.next().is_some_and(|name| name == BRANCHES), names.next())
     };
-    let ((one, of_one), (other, of_other)) = (branch(earlier), branch(later));
+    let (one, of_one) = branch(earlier);
+    let (other, of_other) = branch(later);
     !(one && other) || of_one == of_other
 }
 

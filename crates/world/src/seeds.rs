@@ -20,7 +20,8 @@ pub(crate) fn until_it_goes_badly<E: Send>(
     jobs: u64,
     run: impl Fn(u64) -> Result<(), E> + Sync,
 ) -> Ran<E> {
-    let (next, well) = (AtomicU64::new(from), AtomicU64::new(0));
+    let next = AtomicU64::new(from);
+    let well = AtomicU64::new(0);
     let badly = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {

@@ -72,8 +72,8 @@ pub(crate) fn miscounted(
     seen: &Seen,
     is_still: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let (namespace, status) =
-        (cloud.namespace().unwrap_or_default(), cloud.status.clone().unwrap_or_default());
+    let namespace = cloud.namespace().unwrap_or_default();
+    let status = cloud.status.clone().unwrap_or_default();
     let machines = seen.instances.iter().filter(|object| has_begun(object));
     let machines = machines.filter(|object| object.namespace().as_ref() == Some(&namespace)).count() as i64;
     let listed = status.leaked_instances.len() + status.leaked_load_balancers.len();

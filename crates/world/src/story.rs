@@ -32,7 +32,6 @@ type Actor = (String, u32);
 /// What happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Story {
-    /// The faults by name.
     pub faults: BTreeMap<String, Deeds>,
     /// The phase of each Machine in the end.
     pub phases: Vec<(Actor, String)>,
@@ -43,7 +42,6 @@ pub struct Story {
 /// What a fault did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deeds {
-    /// How much it matched.
     pub matched: i64,
     /// How much of it it hit.
     pub hits: i64,

@@ -238,8 +238,8 @@ impl<'a> World<'a> {
             };
             looked.map_err(|what| Violation { step: number, what })?;
         }
-        let (requests, digest) =
-            (self.witnessed.requests.load(Ordering::Relaxed), self.witnessed.digest.load(Ordering::Relaxed));
+        let requests = self.witnessed.requests.load(Ordering::Relaxed);
+        let digest = self.witnessed.digest.load(Ordering::Relaxed);
         let lasted = self.witnessed.begun.elapsed();
         for manager in std::mem::take(&mut self.managers) {
             manager.stop().await;
@@ -417,7 +417,8 @@ impl<'a> World<'a> {
 
     async fn fault(&mut self, cluster: u8, spec: &Value) {
         self.faults += 1;
-        let (namespace, name) = (key(cluster).0, format!("fault-{}", self.faults));
+        let namespace = key(cluster).0;
+        let name = format!("fault-{}", self.faults);
         if spec["effect"]["hold"]["stage"] == "vm" {
             self.auditor.hold(&namespace);
         }

@@ -46,9 +46,7 @@ pub(crate) struct Peers {
     pub(crate) in_memory: String,
     /// The release of the peer of claims.
     pub(crate) in_cluster: String,
-    /// Ours, and the peer's.
     pub(crate) clusters: [Clusters; 2],
-    /// Ours, and the peer's.
     pub(crate) claims: [Claims; 2],
 }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 /// A running cluster.
 pub(crate) struct Found {
-    /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
     /// The folder of its own `kubectl` and `clusterctl`; `None` to use those of the PATH.
     pub(crate) programs: Option<PathBuf>,

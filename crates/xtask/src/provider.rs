@@ -21,7 +21,6 @@ use crate::{
 
 /// One of our providers, as clusterctl knows it.
 struct Provider {
-    /// `--infrastructure` or `--ipam`.
     kind: &'static str,
     name: &'static str,
     label: &'static str,

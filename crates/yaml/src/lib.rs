@@ -32,7 +32,6 @@ pub struct Bounds {
     pub memory: usize,
     /// How deep lists and objects may nest.
     pub depth: usize,
-    /// How it is understood.
     pub dialect: Dialect,
 }
 
@@ -51,12 +50,7 @@ pub enum Dialect {
 pub enum YamlError {
     /// It is longer than its bound.
     #[error("must be at most {max} bytes, not {found}")]
-    Long {
-        /// Its bound.
-        max: usize,
-        /// Its length.
-        found: usize,
-    },
+    Long { max: usize, found: usize },
     /// It is not YAML, or has more in it than its bounds allow.
     #[error("document {number} must be YAML: {message}")]
     Document {

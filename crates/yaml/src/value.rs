@@ -20,7 +20,6 @@ const TEXT_BYTES: usize = 16;
 
 /// Reads a value, and takes its memory from what is left.
 pub(crate) struct Counted<'a> {
-    /// In bytes.
     pub(crate) left: &'a mut usize,
     /// Whether an object must not have two members of one name.
     pub(crate) is_strict: bool,

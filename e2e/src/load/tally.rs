@@ -15,7 +15,6 @@ use super::Follow;
 #[derive(Default)]
 pub struct Tally {
     listed: bool,
-    /// The existing claims.
     live: HashSet<String>,
     relisted: HashSet<String>,
     sent: HashMap<String, Instant>,
@@ -156,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_bound_when_it_is_first_seen_with_an_address() {
-        let (mut tally, start) = (Tally::default(), Instant::now());
+        let mut tally = Tally::default();
+        let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         tally.sent("a-1", start);
         tally.apply(Event::Apply(claim("a-1", false)), after(1));
@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn what_went_while_it_was_not_watched_is_gone() {
-        let (mut tally, now) = (Tally::default(), Instant::now());
+        let mut tally = Tally::default();
+        let now = Instant::now();
         for event in [
             Event::Init,
             Event::InitApply(claim("a", true)),

@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn two_at_once_are_noticed_though_one_goes_soon() {
-        let (a, b) = (address("a", "p", "10.0.0.1"), address("b", "p", "10.0.0.1"));
+        let a = address("a", "p", "10.0.0.1");
+        let b = address("b", "p", "10.0.0.1");
         assert_eq!(duplicates([Event::Apply(a.clone()), Event::Apply(b.clone()), Event::Delete(b)]), 1);
         let elsewhere = address("b", "q", "10.0.0.1");
         assert_eq!(duplicates([Event::Apply(a.clone()), Event::Apply(elsewhere), Event::Apply(a)]), 0);
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn one_after_the_other_is_fine_also_over_a_list() {
-        let (a, b) = (address("a", "p", "10.0.0.1"), address("b", "p", "10.0.0.1"));
+        let a = address("a", "p", "10.0.0.1");
+        let b = address("b", "p", "10.0.0.1");
         assert_eq!(
             duplicates([Event::Apply(a.clone()), Event::Delete(a.clone()), Event::Apply(b.clone())]),
             0

@@ -89,7 +89,8 @@ async fn identity(cluster: &Cluster) -> anyhow::Result<Identity> {
     let endpoint = cluster.endpoint().await?;
     let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
     let machine = |machine: &serde_json::Value| {
-        let (name, id) = (&machine["metadata"]["name"], &machine["spec"]["providerID"]);
+        let name = &machine["metadata"]["name"];
+        let id = &machine["spec"]["providerID"];
         format!("{name} {id} {}", machine["status"]["addresses"])
     };
     let mut machines: Vec<_> = machines.iter().map(machine).collect();

@@ -104,7 +104,8 @@ async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
         // The class exists now, and is not created a second time.
         let again = documents(&bare.clusterctl(&args).await?)?;
         assert!(again.iter().all(|object| object["kind"] != "ClusterClass"), "{flavor}: {again:?}");
-        let (management, namespace) = (scope.management.clone(), scope.namespace.clone());
+        let management = scope.management.clone();
+        let namespace = scope.namespace.clone();
         clusters.push(Cluster { management, namespace, name });
     }
     Ok(clusters)
@@ -145,7 +146,8 @@ async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
             .any(|owner| owner["spec"]["infrastructureRef"]["name"] == machine["metadata"]["name"])
     });
     for object in owned.chain([&infrastructure]) {
-        let (kind, name) = (object["kind"].as_str().unwrap_or_default(), state::name(object));
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let name = state::name(object);
         let lines: Vec<_> = text.lines().collect();
         let at =
             lines.iter().position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));

@@ -29,8 +29,9 @@ fn no_room(name: &str, namespaces: &[&str]) -> Value {
 
 #[tokio::test]
 async fn selected_namespaces_have_no_room_until_the_cluster_fault_is_deleted() -> anyhow::Result<()> {
-    let (first, second, other) =
-        (Scope::new("everywhere").await?, Scope::new("everywhere").await?, Scope::new("everywhere").await?);
+    let first = Scope::new("everywhere").await?;
+    let second = Scope::new("everywhere").await?;
+    let other = Scope::new("everywhere").await?;
     let management = &first.management;
     // Names of cluster-scoped objects have to differ between runs.
     let name = first.namespace.as_str();

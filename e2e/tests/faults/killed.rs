@@ -41,7 +41,8 @@ async fn scenarios_end_the_same_although_the_manager_is_killed_in_the_middle_of_
 }
 
 async fn run(scenario: String, scope: Scope) -> anyhow::Result<()> {
-    let (management, namespace) = (scope.management.clone(), scope.namespace.clone());
+    let management = scope.management.clone();
+    let namespace = scope.namespace.clone();
     match super::run(&scenario, scope).await {
         // A manager that was killed is away for longer than a step `never` may go unseen, and the step says so. Then, too,
         // the Faults of the scenario are gone.

@@ -41,7 +41,8 @@ fn scenario() -> Value {
 
 #[tokio::test]
 async fn tenant_lets_its_own_clusters_misbehave_and_no_others() -> anyhow::Result<()> {
-    let (own, other) = (Scope::new("tenant").await?, Scope::new("tenant").await?);
+    let own = Scope::new("tenant").await?;
+    let other = Scope::new("tenant").await?;
     own.management.apply(&own.namespace, &[binding(&own.namespace, USER)]).await?;
     let neighbour = other.plain("cluster", Shape::new(1, 1)).await?;
 

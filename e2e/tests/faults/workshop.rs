@@ -68,7 +68,8 @@ async fn thirty_people_have_clusters_and_faults_and_notice_nothing_of_each_other
 
 /// A person gets a namespace, and makes a cluster there.
 async fn arrive(number: usize) -> anyhow::Result<Person> {
-    let (user, scope) = (format!("student-{number}"), Scope::new("workshop").await?);
+    let user = format!("student-{number}");
+    let scope = Scope::new("workshop").await?;
     scope.management.apply(&scope.namespace, &[binding(&scope.namespace, &user)]).await?;
     let management = Management::connect_as(&user).await?;
     let own = Scope { management, namespace: scope.namespace.clone() };

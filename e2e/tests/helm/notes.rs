@@ -17,7 +17,8 @@ const NODES: usize = 2;
 pub(crate) async fn create_and_reach_a_cluster() -> anyhow::Result<()> {
     let notes = notes().await?;
     let shell = Shell::new("notes")?;
-    let (mut forward, mut reached) = (None, false);
+    let mut forward = None;
+    let mut reached = false;
     let (now, _) = notes.split_once(LATER).unwrap_or((&notes, ""));
     for command in &commands(now) {
         if command.contains("port-forward") {

@@ -112,7 +112,8 @@ impl Pod {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.map(|line| line.split_whitespace().collect()).unwrap_or_default()
         };
-        let (user, group) = (["65532"; 4], ["65532"; 4]);
+        let user = ["65532"; 4];
+        let group = ["65532"; 4];
         ensure!(field("Uid:") == user && field("Gid:") == group, "it is {:?}", field("Uid:"));
         for capabilities in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
             ensure!(field(capabilities) == ["0000000000000000"], "{capabilities} {:?}", field(capabilities));

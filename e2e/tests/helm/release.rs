@@ -64,7 +64,8 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     the_rest_of_it(&scope).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(10, 2)).await?;
     assert_eq!(cluster.endpoint().await?.0, HOST);
-    let (nodes, since) = (nodes(&cluster, &pod).await?, available_since(&cluster).await?);
+    let nodes = nodes(&cluster, &pod).await?;
+    let since = available_since(&cluster).await?;
     cluster.workload_at(&pod.address).await?.create_config_map(KEPT).await?;
     asked.extend(permissions::asked(&pod.metrics().await?)?);
 
@@ -210,8 +211,8 @@ async fn every_permission_is_used(asked: &BTreeSet<Permission>) -> anyhow::Resul
         let text = kubectl(&["get", kinds, "--all-namespaces", "-l", OF_RELEASE, "-o=json"]).await?;
         serde_json::from_str(&text).with_context(|| format!("failed to read {kinds}"))
     };
-    let (roles, bindings) =
-        (read("clusterroles,roles").await?, read("clusterrolebindings,rolebindings").await?);
+    let roles = read("clusterroles,roles").await?;
+    let bindings = read("clusterrolebindings,rolebindings").await?;
     permissions::compare(asked, &permissions::granted(&roles, &bindings, "nephele-manager"))
 }
 

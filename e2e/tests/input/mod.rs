@@ -38,7 +38,8 @@ async fn every_field_with_a_wrong_value_is_refused_by_its_name() -> anyhow::Resu
     let scope = Scope::new("input").await?;
     let asker = Asker::new(&scope);
     let kinds = kinds()?;
-    let (mut cases, mut unknown) = (Vec::new(), Vec::new());
+    let mut cases = Vec::new();
+    let mut unknown = Vec::new();
     for kind in &kinds {
         let taken = asker.create(kind, &table::right(kind)).await?;
         ensure!(taken.is_none(), "{kind} is refused although nothing is wrong with it: {taken:?}");
@@ -55,7 +56,8 @@ async fn every_field_of_a_status_with_a_wrong_value_is_refused_by_its_name() -> 
     let scope = Scope::new("input-status").await?;
     let asker = Asker::new(&scope);
     let kinds = kinds()?;
-    let (mut cases, mut unknown) = (Vec::new(), Vec::new());
+    let mut cases = Vec::new();
+    let mut unknown = Vec::new();
     for kind in kinds.iter().filter(|kind| kind.status().is_some()) {
         asker.make(kind, &table::right(kind)).await?;
         unknown.extend(wrong::of_status(kind).map(|of_kind| cases.extend(of_kind)).err());

@@ -45,7 +45,8 @@ pub(crate) fn of_status(kind: &Kind) -> anyhow::Result<Vec<Case<'_>>> {
 }
 
 fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> anyhow::Result<Vec<Case<'a>>> {
-    let (mut cases, mut unknown) = (Vec::new(), Vec::new());
+    let mut cases = Vec::new();
+    let mut unknown = Vec::new();
     for node in nodes(schema) {
         let path = text(top, &node.path);
         let wrong = match Wrong::of(kind, &path, &node) {
@@ -141,8 +142,8 @@ impl Wrong {
             }
         }
         for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-            let (text, message) =
-                (rule["rule"].as_str().unwrap_or(""), rule["message"].as_str().unwrap_or(""));
+            let text = rule["rule"].as_str().unwrap_or("");
+            let message = rule["message"].as_str().unwrap_or("");
             if !text.contains("oldSelf") {
                 let value =
                     table::breaking(message).with_context(|| format!("no value breaks {message:?}"))?;

@@ -190,8 +190,8 @@ async fn a_clock_that_is_ahead(shell: &Shell) -> anyhow::Result<()> {
 /// Copies requests, and answers with a later date.
 async fn an_hour_later(client: TcpStream, behind: std::net::SocketAddr) -> anyhow::Result<()> {
     let server = TcpStream::connect(behind).await?;
-    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
-        (client.into_split(), server.into_split());
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
     let requests = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
     let mut buffer = vec![0; 1 << 16];
     loop {

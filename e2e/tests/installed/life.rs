@@ -59,8 +59,8 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
 
 /// Installs the first release of both providers.
 pub(crate) async fn init(releases: &Releases) -> anyhow::Result<()> {
-    let (infrastructure, ipam) =
-        (format!("in-memory:{}", releases.first), format!("in-cluster:{}", releases.first));
+    let infrastructure = format!("in-memory:{}", releases.first);
+    let ipam = format!("in-cluster:{}", releases.first);
     let init = ["init", "--infrastructure", &infrastructure, "--ipam", &ipam, "--wait-providers"];
     releases.clusterctl(&init).await.map(drop)
 }
@@ -168,8 +168,8 @@ async fn upgraded(
     let before = nodes_are(zoned, None).await?;
     ensure!(before.len() == 9, "{before:?}");
     let witness = Witness::follow(scope, all);
-    let (infrastructure, ipam) =
-        (format!("in-memory:{}", releases.next), format!("in-cluster:{}", releases.next));
+    let infrastructure = format!("in-memory:{}", releases.next);
+    let ipam = format!("in-cluster:{}", releases.next);
     let upgrade = ["upgrade", "apply", "--infrastructure", &infrastructure, "--ipam", &ipam];
     releases.clusterctl(&[&upgrade[..], &["--wait-providers"]].concat()).await?;
     for (label, namespace) in PROVIDERS {
@@ -231,7 +231,8 @@ async fn rolled_under_changing_leaders(
     }
     until("all workers to be replaced", LIMIT, async || {
         let now = of_all().await?;
-        let (old, machines) = (now.intersection(&before).count(), now.len());
+        let old = now.intersection(&before).count();
+        let machines = now.len();
         Ok(Look::when(old == 0 && machines == ROLLING, || format!("{old} old ones of {machines}")))
     })
     .await?;

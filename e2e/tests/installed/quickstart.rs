@@ -76,7 +76,8 @@ pub(super) async fn shell(name: &str) -> anyhow::Result<Shell> {
     let variable = |name: &str| {
         std::env::var(name).with_context(|| format!("{name} is not set: run cargo xtask installed"))
     };
-    let (socket, program) = (variable("NEPHELE_E2E_CONTAINERD")?, variable("NEPHELE_PROGRAM")?);
+    let socket = variable("NEPHELE_E2E_CONTAINERD")?;
+    let program = variable("NEPHELE_PROGRAM")?;
     let config = Releases::from_environment()?.config;
     let shell = Shell::new(name)?;
     let folder = shell.folder().join("bin");

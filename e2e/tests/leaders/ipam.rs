@@ -73,7 +73,8 @@ async fn turnover(
     scope.counts(kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
     let load = Load::start(&scope.management, &scope.namespace).await?;
     let names = |prefix: &str| (0..CLAIMS).map(|index| format!("{prefix}-{index:04}")).collect::<Vec<_>>();
-    let (old, new) = (names("old"), names("new"));
+    let old = names("old");
+    let new = names("new");
     let on_pool =
         |names: &[String]| names.iter().map(|name| (name.clone(), "pool".to_owned())).collect::<Vec<_>>();
     load.create(on_pool(&old), kinds::IP_POOL).await?;

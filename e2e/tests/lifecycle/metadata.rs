@@ -25,7 +25,8 @@ async fn labels_of_a_machine_deployment_reach_machines_in_place_without_a_fight_
         let metadata = json!({"labels": {"in-step": value}, "annotations": {"in-step": value}});
         let patch = json!({"spec": {"template": {"metadata": metadata}}});
         cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &patch).await?;
-        let (mut last, mut since) = (Value::Null, Instant::now());
+        let mut last = Value::Null;
+        let mut since = Instant::now();
         until(&format!("{value} on the machine, and no write after it"), LIMIT, async || {
             let now = machine(&cluster).await?;
             if now["metadata"]["resourceVersion"] != last["metadata"]["resourceVersion"] {

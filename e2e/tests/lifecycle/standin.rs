@@ -79,7 +79,8 @@ fn wrong(known: &[Known], found: &BTreeMap<String, [String; 2]>) -> Vec<String> 
 }
 
 async fn all(cluster: &Cluster) -> anyhow::Result<Fields> {
-    let (management, namespace) = (&cluster.management, &cluster.namespace);
+    let management = &cluster.management;
+    let namespace = &cluster.namespace;
     let mut all = Fields::new();
     for kind in KINDS {
         let objects = management.list(kind, namespace, "").await?;

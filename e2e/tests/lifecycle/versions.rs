@@ -60,8 +60,8 @@ async fn cluster_and_machines_are_read_as_the_old_contract_has_them() -> anyhow:
             conditions.filter_map(|condition| condition["type"].as_str().map(str::to_owned)).collect()
         };
         // Good conditions are in both forms, others only in the new form.
-        let (in_old, in_new) =
-            (kinds_of(&object["status"]["conditions"]), kinds_of(&object["status"]["v1beta2"]["conditions"]));
+        let in_old = kinds_of(&object["status"]["conditions"]);
+        let in_new = kinds_of(&object["status"]["v1beta2"]["conditions"]);
         let good: Vec<_> = in_new.iter().filter(|kind| *kind != "Paused").cloned().collect();
         assert_eq!(in_old, good, "{name}");
         assert!(in_old.contains(&"Ready".to_owned()) && in_new.contains(&"Paused".to_owned()), "{name}");

@@ -149,7 +149,8 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
     let bare = management("runtime-in-place", "2s").await?;
     let scope = Scope::on(bare.management.clone(), "place").await?;
     let cluster = without_surge(&scope, "placed", Shape::new(3, 2)).await?;
-    let (machines, before) = (identities(&cluster).await?, nodes(&cluster).await?);
+    let machines = identities(&cluster).await?;
+    let before = nodes(&cluster).await?;
     assert!(before.values().all(|(_, version, files)| version == "v1.36.3" && files.is_null()), "{before:?}");
 
     // New files of the control plane, machine by machine.

@@ -95,7 +95,8 @@ impl Served {
                 script.holds.map_or_else(MachineResponse::default, |why| MachineResponse::retry_after(1, why))
             }
         };
-        let (before, after) = (answer("BeforeMachineCreate"), answer("AfterMachineDelete"));
+        let before = answer("BeforeMachineCreate");
+        let after = answer("AfterMachineDelete");
         let mut catalog = Catalog::empty();
         catalog.add::<BeforeMachineCreate>()?.add::<AfterMachineDelete>()?;
         let mount = Mount::new(catalog)
@@ -109,7 +110,8 @@ impl Served {
             });
         let service = Extension::new().mount("/machines", mount).build()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (address, shutdown) = (listener.local_addr()?, CancellationToken::new());
+        let address = listener.local_addr()?;
+        let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(service, listener, tls, shutdown.clone()));
         Ok(Self { script, address, authority: pem, shutdown, task })
     }
@@ -164,7 +166,8 @@ async fn an_extension_of_a_users_own_vetoes_and_delays_machines_and_is_missed_by
     strict.hold(None);
     cluster.settled(1, 1).await?;
     for machine in cluster.of_kind(kinds::IN_MEMORY_MACHINE).await? {
-        let (name, id) = (state::name(&machine), machine["spec"]["providerID"].as_str().unwrap_or_default());
+        let name = state::name(&machine);
+        let id = machine["spec"]["providerID"].as_str().unwrap_or_default();
         let asked = strict.asked("BeforeMachineCreate");
         assert!(asked.iter().any(|(_, asked, told)| asked == name && told == id), "{name} {id}: {asked:?}");
     }

@@ -60,7 +60,6 @@ pub struct ClusterNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkRanges {
-    /// In CIDR notation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cidr_blocks: Vec<String>,
 }
@@ -98,7 +97,6 @@ pub struct ClusterStatus {
     /// In `v1beta1`: whether the infrastructure cluster is provisioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_ready: Option<bool>,
-    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The numbers of control plane machines.
@@ -119,16 +117,12 @@ pub struct ClusterStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaCounts {
-    /// The wanted ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// All.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Those that are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// Those that are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
     /// Those with the current template.

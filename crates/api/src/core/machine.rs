@@ -62,16 +62,13 @@ pub struct MachineStatus {
     /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
-    /// Its Node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_ref: Option<NodeReference>,
-    /// Its addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
     /// The failure domain that it was placed in.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub failure_domain: String,
-    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Its phase, as one word.
@@ -95,7 +92,6 @@ pub struct MachineInitialization {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeReference {
-    /// Its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }

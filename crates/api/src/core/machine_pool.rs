@@ -51,7 +51,6 @@ pub struct MachinePoolStatus {
     /// The progress of the first provisioning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
-    /// The number of machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Its phase, as one word.

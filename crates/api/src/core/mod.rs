@@ -55,13 +55,10 @@ pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", from = "older::ObjectReference")]
 pub struct ObjectReference {
-    /// API group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_group: String,
-    /// Kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }

@@ -149,7 +149,8 @@ fn loose_definitions_take_any_field_and_are_shown_and_scaled_as_upstreams() {
     let definitions: Vec<_> = loose_crds()
         .into_iter()
         .map(|definition| {
-            let (spec, name) = (definition.spec, definition.metadata.name.unwrap_or_default());
+            let spec = definition.spec;
+            let name = definition.metadata.name.unwrap_or_default();
             let version = &spec.versions[0];
             let versions: Vec<_> =
                 spec.versions.iter().map(|version| (&*version.name, version.storage)).collect();

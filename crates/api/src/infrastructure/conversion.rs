@@ -35,14 +35,7 @@ use super::{GROUP, v1beta1, v1beta2};
 pub enum ConversionError {
     /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
-    Unknown {
-        /// Its kind.
-        kind: String,
-        /// Its version.
-        api_version: String,
-        /// The wanted version.
-        wanted: String,
-    },
+    Unknown { kind: String, api_version: String, wanted: String },
     /// The object's fields do not have the types of its version.
     #[error("failed to read the object")]
     Read(#[source] serde_json::Error),
@@ -66,7 +59,8 @@ impl ConversionError {
 /// When it is not of one of our kinds, its kind does not have the version, or it cannot be read.
 pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, ConversionError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let kind = text("kind");
+    let api_version = text("apiVersion");
     let unknown = || ConversionError::Unknown {
         kind: kind.clone(),
         api_version: api_version.clone(),

@@ -28,22 +28,10 @@ use super::{GROUP, PoolKind, annotations::CONVERSION_DATA, v1alpha1, v1alpha2};
 pub enum ConversionError {
     /// The subnet of a pool is invalid.
     #[error("spec.subnet: Invalid value: {value:?}: {reason}")]
-    Subnet {
-        /// The value.
-        value: String,
-        /// The reason.
-        reason: &'static str,
-    },
+    Subnet { value: String, reason: &'static str },
     /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
-    Unknown {
-        /// Its kind.
-        kind: String,
-        /// Its version.
-        api_version: String,
-        /// The wanted version.
-        wanted: String,
-    },
+    Unknown { kind: String, api_version: String, wanted: String },
     /// The object's fields do not have the types of its version.
     #[error("failed to read the pool")]
     Read(#[source] serde_json::Error),
@@ -69,7 +57,8 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
     const GLOBAL: &str = PoolKind::GlobalInClusterIPPool.as_str();
     const LOCAL: &str = PoolKind::InClusterIPPool.as_str();
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let kind = text("kind");
+    let api_version = text("apiVersion");
     match (kind.as_str(), version_of(&api_version), version_of(desired_api_version)) {
         (LOCAL | GLOBAL, Some(from), Some(to)) if from == to => Ok(object),
         (LOCAL, Some(Version::V1Alpha1), Some(_)) => {

@@ -34,7 +34,8 @@ pub(crate) fn compare(schema: Schema<'_>, old: &Value, new: &Value) -> Compariso
 /// What happened to a value, and to its parts.
 fn walk(schema: Schema<'_>, old: Option<&Value>, new: Option<&Value>) -> (Change, Comparison) {
     let mut parts = Comparison::default();
-    let (before, after) = (View::of(schema, old), View::of(schema, new));
+    let before = View::of(schema, old);
+    let after = View::of(schema, new);
     let whole = match (old, new) {
         (None, None) => return (Change::Same, parts),
         (None, Some(_)) => Change::Added,

@@ -83,7 +83,8 @@ impl Conflicts {
 
 impl fmt::Display for Conflicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, listed) = (self.len(), self.listed());
+        let count = self.len();
+        let listed = self.listed();
         if let (1, [(manager, paths)]) = (count, &listed[..]) {
             return write!(f, "Apply failed with 1 conflict: conflict with {manager}: {}", paths.concat());
         }

@@ -10,7 +10,6 @@ use crate::protobuf::{ListKey, Relation};
 pub(crate) struct CustomSchema {
     object: bool,
     relation: Option<Relation>,
-    /// Sorted by name.
     fields: Box<[(Box<str>, CustomSchema)]>,
     /// Fields that have no name in the schema.
     rest: Option<Box<CustomSchema>>,

@@ -11,7 +11,8 @@ use super::view::View;
 /// The value that results when `applied` is applied to `live`. At most as deep as the deeper one of them.
 pub(super) fn merge(schema: Schema<'_>, live: Option<&Value>, applied: &Value) -> Value {
     let Some(live) = live else { return applied.clone() };
-    let (before, after) = (View::of(schema, Some(live)), View::of(schema, Some(applied)));
+    let before = View::of(schema, Some(live));
+    let after = View::of(schema, Some(applied));
     match (before, after) {
         (View::Map(old), View::Map(new)) if !old.is_empty() => {
             let mut merged = old.clone();
@@ -31,7 +32,8 @@ pub(super) fn merge(schema: Schema<'_>, live: Option<&Value>, applied: &Value) -
 /// order allows, and the others of `applied` follow their predecessors.
 fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let steps = |list: &[Value]| list.iter().map(|element| schema.step_to(element)).collect::<Vec<_>>();
-    let (live_steps, applied_steps) = (steps(live), steps(applied));
+    let live_steps = steps(live);
+    let applied_steps = steps(applied);
     let mut there: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
     for (step, element) in live_steps.iter().zip(live) {
         if let Some(step) = step {
@@ -49,7 +51,8 @@ fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Val
     };
     let mut merged = Vec::with_capacity(live.len().max(applied.len()));
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
-    let (mut l, mut a) = (0, 0);
+    let mut l = 0;
+    let mut a = 0;
     while l < live.len() || a < applied.len() {
         if let (Some(ours), Some(theirs)) = (live_steps.get(l), applied_steps.get(a)) {
             if ours.is_some() && ours == theirs {

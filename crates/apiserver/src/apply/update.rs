@@ -14,7 +14,6 @@ use super::schema::Schema;
 /// The manager of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
-    /// Its name.
     pub(crate) manager: &'a str,
     /// The version of its objects.
     pub(crate) api_version: &'a str,

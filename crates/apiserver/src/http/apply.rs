@@ -84,7 +84,8 @@ impl Write<'_> {
     /// Checks what the body says about itself.
     fn check_config(&self, config: &Value) -> Result<(), ApiError> {
         let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let api_version = text("apiVersion");
+        let kind = text("kind");
         if (api_version, kind) != (self.api_version.as_str(), self.kind().kind.as_str()) {
             // In Go's format of a kind, the core group is empty and still followed by a slash.
             let slash = if api_version.contains('/') { "" } else { "/" };
@@ -106,7 +107,8 @@ impl Write<'_> {
         let message = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        let (resource, name) = (self.key.resource.clone(), self.key.name.clone());
+        let resource = self.key.resource.clone();
+        let name = self.key.name.clone();
         Err(StoreError::Conflict { resource, name, message }.into())
     }
 

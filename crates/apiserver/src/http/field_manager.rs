@@ -52,7 +52,8 @@ pub(crate) fn check(options: &Options, kind: &str, is_apply: bool) -> Result<(),
     if faults.is_empty() {
         return Ok(());
     }
-    let (group, name) = ("meta.k8s.io".to_owned(), String::new());
+    let group = "meta.k8s.io".to_owned();
+    let name = String::new();
     Err(StoreError::Invalid { kind: kind.to_owned(), group, name, faults }.into())
 }
 

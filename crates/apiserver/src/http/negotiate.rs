@@ -27,7 +27,9 @@ pub(crate) fn shape(headers: &HeaderMap) -> Result<Shape, ApiError> {
             if !matches!(media_type, "application/json" | "application/*" | "*/*" | "") {
                 continue;
             }
-            let (mut wanted, mut version, mut group) = (None, None, None);
+            let mut wanted = None;
+            let mut version = None;
+            let mut group = None;
             for (name, value) in parts.filter_map(|part| part.split_once('=')) {
                 match name {
                     "as" => wanted = Some(value),

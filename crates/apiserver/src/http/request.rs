@@ -11,15 +11,12 @@ pub struct RequestInfo {
     pub verb: &'static str,
     /// API group, empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
-    /// Namespace, empty for none.
     pub namespace: String,
     /// Plural of the kind. Empty for paths that are not resource paths.
     pub resource: String,
     /// Name of the object, empty for collections.
     pub name: String,
-    /// Subresource, empty for none.
     pub subresource: String,
 }
 

@@ -37,24 +37,17 @@ pub struct ApiServer {
 /// The settings of an API server. Several servers may share them.
 #[derive(Clone)]
 pub struct Settings {
-    /// The answer to `/version`.
     pub version: Version,
-    /// Who may send requests.
     pub authentication: Authentication,
-    /// The wall clock.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Receives each answered request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
 /// A Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `1`.
     pub major: String,
-    /// `36`.
     pub minor: String,
-    /// `v1.36.3`.
     pub git_version: String,
 }
 
@@ -71,9 +64,7 @@ pub enum Authentication {
 /// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
-    /// User name.
     pub name: String,
-    /// Groups.
     pub groups: Vec<String>,
 }
 
@@ -167,7 +158,8 @@ impl ApiServer {
         // The body's memory stays reserved until the response is built.
         let body = allowance.read(body).await?;
         let response = if self.weight(info, &parts, body.bytes.len()) > LARGE_BYTES {
-            let (server, info) = (self.clone(), info.clone());
+            let server = self.clone();
+            let info = info.clone();
             let work = move |body: &Bytes| server.answer_resource(&info, &parts, body, &requester);
             allowance.large(body, work).await?
         } else {

@@ -109,7 +109,8 @@ impl Write<'_> {
             self.check_version(&pod, binding)?;
             if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) {
                 let message = format!("pod {} is already assigned to node {assigned:?}", key.name);
-                let (resource, name) = (key.resource.clone(), key.name.clone());
+                let resource = key.resource.clone();
+                let name = key.name.clone();
                 return Err(StoreError::Conflict { resource, name, message }.into());
             }
             set_in(&mut pod, "spec", "nodeName", node.into());

@@ -79,7 +79,8 @@ impl Write<'_> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        let (name, expected) = (metadata_text(value, "name"), &self.info.name);
+        let name = metadata_text(value, "name");
+        let expected = &self.info.name;
         if !expected.is_empty() && name != expected {
             return Err(ApiError::bad_request(if name.is_empty() {
                 format!(
@@ -187,7 +188,8 @@ impl Write<'_> {
             self.check_place(&patched)?;
             self.check_condition(&patched)?;
             self.check_patched(part, &current, &patched)?;
-            let (kind, version) = (self.kind(), &self.info.version);
+            let kind = self.kind();
+            let version = &self.info.version;
             warnings = strict::check_patch(self.options, kind, version, self.body, before, &patched)?;
             let mut patched = inward(self.kind(), patched)?;
             complete(self.kind(), &mut patched);
@@ -241,7 +243,8 @@ impl Write<'_> {
         }
         let detail = "must be specified for an update";
         let faults = vec![Fault::invalid("metadata.resourceVersion", &0.into(), detail)];
-        let (collection, group) = (kind.plural.clone(), kind.group.clone());
+        let collection = kind.plural.clone();
+        let group = kind.group.clone();
         Err(StoreError::Invalid { kind: collection, group, name: self.key.name.clone(), faults }.into())
     }
 

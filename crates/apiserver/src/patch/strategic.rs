@@ -222,14 +222,16 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
         }
         places
     };
-    let (wanted, before) = (places(wanted), places(before));
+    let wanted = places(wanted);
+    let before = places(before);
     let index = |places: &HashMap<Value, usize>, item: &Value| places.get(&identity(item)?).copied();
     let (mut named, mut others): (Vec<_>, Vec<_>) =
         merged.into_iter().partition(|item| index(&wanted, item).is_some());
     named.sort_by_cached_key(|item| index(&wanted, item));
     others.sort_by_cached_key(|item| index(&before, item));
     let mut ordered = Vec::with_capacity(named.len() + others.len());
-    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    let mut named = named.into_iter().peekable();
+    let mut others = others.into_iter().peekable();
     loop {
         let other_first = match (others.peek(), named.peek()) {
             (None, None) => return ordered,

@@ -44,7 +44,8 @@ pub(crate) enum ProtobufError {
 /// When the body is damaged, or its kind is accepted as JSON only.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let unknown = body.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
-    let (mut type_meta, mut raw) = (&[][..], &[][..]);
+    let mut type_meta = &[][..];
+    let mut raw = &[][..];
     let mut reader = Reader::new(unknown);
     while let Some((number, value)) = reader.field()? {
         match number {
@@ -53,7 +54,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
             _ => {}
         }
     }
-    let (mut api_version, mut kind) = (String::new(), String::new());
+    let mut api_version = String::new();
+    let mut kind = String::new();
     let mut reader = Reader::new(type_meta);
     while let Some((number, value)) = reader.field()? {
         match number {

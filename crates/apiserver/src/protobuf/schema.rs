@@ -87,7 +87,6 @@ pub(crate) enum Relation {
 /// A field that identifies the elements of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListKey {
-    /// Its name.
     pub(crate) name: Box<str>,
     /// The value of elements that do not have it, as JSON.
     pub(crate) default: Option<Box<str>>,
@@ -218,7 +217,9 @@ fn message_name(line: &'static str) -> Option<(&'static str, bool)> {
 
 fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Option<Field> {
     let mut words = line.split(' ');
-    let (number, name, kind) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    let number = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let kind = words.next()?;
     let zero_kept = kind.ends_with(['*', '!']);
     let kind = kind.trim_end_matches(['*', '!']);
     let (shape, kind) = match (kind.strip_prefix("[]"), kind.strip_prefix("map:")) {

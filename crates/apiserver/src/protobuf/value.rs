@@ -53,7 +53,8 @@ pub(super) fn read_list(
 
 /// An entry of a map: a message of key and value. A missing one is zero.
 pub(super) fn read_entry(kind: Kind, entry: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
-    let (mut key, mut item) = (String::new(), None);
+    let mut key = String::new();
+    let mut item = None;
     let mut reader = Reader::new(entry);
     while let Some((number, value)) = reader.field()? {
         match number {
@@ -92,7 +93,8 @@ fn time(bytes: &[u8], micro: bool) -> Result<Option<Value>, ProtobufError> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    let (mut seconds, mut nanoseconds) = (0, 0);
+    let mut seconds = 0;
+    let mut nanoseconds = 0;
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match number {
@@ -121,7 +123,9 @@ fn only_text(bytes: &[u8]) -> Result<String, ProtobufError> {
 
 /// `intstr.IntOrString`: type (1 for text), integer, text.
 fn integer_or_text(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let (mut is_text, mut integer, mut text) = (false, 0, String::new());
+    let mut is_text = false;
+    let mut integer = 0;
+    let mut text = String::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match number {

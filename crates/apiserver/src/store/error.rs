@@ -12,7 +12,6 @@ pub enum StoreError {
     NotFound {
         /// The collection of the object.
         resource: GroupResource,
-        /// Its name.
         name: String,
     },
     /// An object of that name exists.
@@ -20,7 +19,6 @@ pub enum StoreError {
     AlreadyExists {
         /// The collection of the object.
         resource: GroupResource,
-        /// Its name.
         name: String,
     },
     /// The object has changed since the writer read it.
@@ -28,19 +26,14 @@ pub enum StoreError {
     Conflict {
         /// The collection of the object.
         resource: GroupResource,
-        /// Its name.
         name: String,
-        /// The difference.
         message: String,
     },
     /// The object is not valid.
     #[error("{} {name:?} is invalid: {}", GroupResource::new(group, kind), faults_text(faults))]
     Invalid {
-        /// Its kind.
         kind: String,
-        /// Its group.
         group: String,
-        /// Its name.
         name: String,
         /// What is wrong with it, field by field.
         faults: Vec<Fault>,
@@ -50,9 +43,7 @@ pub enum StoreError {
     Forbidden {
         /// The collection of the object.
         resource: GroupResource,
-        /// Its name.
         name: String,
-        /// The cause.
         message: String,
     },
     /// The object is larger than etcd would accept.
@@ -75,9 +66,7 @@ pub enum StoreError {
     NamespaceTerminating {
         /// The collection of the new object.
         resource: GroupResource,
-        /// Its name.
         name: String,
-        /// Its namespace.
         namespace: String,
     },
 }
@@ -85,7 +74,6 @@ pub enum StoreError {
 /// A fault of one field, in the wording of `apimachinery/pkg/util/validation/field`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Path of the field.
     pub field: String,
     /// `FieldValueRequired`, `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueNotSupported`.
     pub reason: &'static str,
@@ -165,7 +153,6 @@ fn faults_text(faults: &[Fault]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("too old resource version: {requested} ({oldest})")]
 pub struct Expired {
-    /// The requested version.
     pub requested: u64,
     /// The oldest version that a watch can continue from.
     pub oldest: u64,

@@ -28,7 +28,6 @@ pub trait Journal: Send + Sync {
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Its key.
     pub key: Key,
     /// Its new state, or its last state if it is gone.
     pub state: Kept,

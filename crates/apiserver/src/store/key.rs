@@ -5,7 +5,6 @@
 pub struct GroupResource {
     /// API group, empty for the core group.
     pub group: String,
-    /// Plural, lower case.
     pub resource: String,
 }
 
@@ -28,11 +27,9 @@ impl std::fmt::Display for GroupResource {
 /// The name of an object in a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The collection.
     pub resource: GroupResource,
     /// The namespace; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 

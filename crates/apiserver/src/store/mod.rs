@@ -73,7 +73,6 @@ pub struct Store {
 pub struct StoreOptions {
     /// The seed of uids. A uid also depends on the object's name and version, so the same history gives the same uids.
     pub uid_seed: String,
-    /// The built-in kinds.
     pub registry: Registry,
     /// How the kinds of CustomResourceDefinitions are converted, by their group.
     pub conversions: BTreeMap<String, Conversion>,
@@ -169,7 +168,8 @@ impl Store {
     pub fn copy(&self) -> Arc<Self> {
         let state = self.state.lock();
         let copy = state.copy();
-        let (newest, uid_seed) = (watch::Sender::new(state.version), self.uid_seed.clone());
+        let newest = watch::Sender::new(state.version);
+        let uid_seed = self.uid_seed.clone();
         let allowance = self.allowance.clone();
         Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None, allowance })
     }

@@ -37,15 +37,12 @@ impl IndexKey {
 pub struct Object {
     /// The namespace; empty for cluster-scoped kinds.
     pub namespace: Box<str>,
-    /// The name.
     pub name: Box<str>,
     /// The uid, which never changes.
     pub uid: Box<str>,
     /// The store's counter when this version was written.
     pub resource_version: u64,
-    /// Labels, sorted by name.
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Uids of the owners.
     pub(crate) owners: Box<[Box<str>]>,
     /// The Node that a pod is bound to.
     pub(super) node: Option<Box<str>>,

@@ -25,12 +25,7 @@ pub enum RestoreError {
     Json(Key, #[source] serde_json::Error),
     /// The object has a field of another type than its kind has.
     #[error("failed to restore {}{} {:?}: {message}", resource(.key), namespace(.key), .key.name)]
-    Type {
-        /// The object.
-        key: Key,
-        /// Which field it is.
-        message: String,
-    },
+    Type { key: Key, message: String },
     /// No store counts that far.
     #[error("failed to restore {}{} {:?}: its resource version is too large", resource(.0), namespace(.0), .0.name)]
     Version(Key),

@@ -41,7 +41,6 @@ pub(super) struct State {
     pub(super) version: u64,
     pub(super) registry: Registry,
     pub(super) conversions: BTreeMap<String, Conversion>,
-    /// The kinds of CustomResourceDefinitions.
     pub(super) defined: BTreeMap<GroupResource, Arc<ResourceType>>,
     /// The schemas of custom kinds to whose objects something was applied.
     pub(super) schemas: Schemas,

@@ -189,7 +189,8 @@ fn finalizer_holds_a_deleted_object_and_no_new_one_is_taken() {
 #[test]
 fn dependents_follow_the_last_owner() {
     let store = store();
-    let (a, b) = (create(&store, &map("a"), json!({})), create(&store, &map("b"), json!({})));
+    let a = create(&store, &map("a"), json!({}));
+    let b = create(&store, &map("b"), json!({}));
     owned(&store, "both", &[&a, &b]);
     let child = owned(&store, "child", &[&a]);
     owned(&store, "grandchild", &[&child]);

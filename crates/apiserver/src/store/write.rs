@@ -152,7 +152,8 @@ impl Store {
             return Ok(Box::new(edit));
         };
         let next = edit(current.value())?;
-        let (Key { resource, name, .. }, version) = (key.clone(), current.resource_version.to_string());
+        let Key { resource, name, .. } = key.clone();
+        let version = current.resource_version.to_string();
         Ok(Box::new(move |current| {
             if metadata_text(&current, "resourceVersion") == version {
                 return Ok(next);

@@ -18,7 +18,9 @@ pub(super) fn between(since: Timestamp, until: Timestamp) -> String {
 
 /// A number of seconds.
 pub(super) fn human(seconds: i64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let minutes = seconds / 60;
+    let hours = seconds / 3600;
+    let days = seconds / 86_400;
     let two = |whole: i64, unit: char, rest: i64, small: char| {
         if rest == 0 { format!("{whole}{unit}") } else { format!("{whole}{unit}{rest}{small}") }
     };

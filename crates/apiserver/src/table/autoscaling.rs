@@ -46,10 +46,8 @@ fn targets(row: Row<'_>) -> Value {
                 "ContainerResource" => "containerResource",
                 _ => return "<unknown type>".to_owned(),
             };
-            let (target, current) = (
-                &metric[field]["target"],
-                statuses.get(index).map_or(&Value::Null, |status| &status[field]["current"]),
-            );
+            let target = &metric[field]["target"];
+            let current = statuses.get(index).map_or(&Value::Null, |status| &status[field]["current"]);
             let shown = |value: &Value| text(&text_or(value, "<unknown>")).to_owned();
             let of_resource = matches!(field, "resource" | "containerResource");
             let prefix =

@@ -8,7 +8,6 @@ use super::age::age;
 /// A column of a built-in kind.
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// OpenAPI type.
     pub(super) kind: &'static str,
     pub(super) format: &'static str,
     /// Zero for the standard view, more for the wide one.

@@ -41,7 +41,8 @@ impl<'a> Summary<'a> {
 }
 
 fn summarize(pod: &Value) -> Summary<'_> {
-    let (spec, status) = (&pod["spec"], &pod["status"]);
+    let spec = &pod["spec"];
+    let status = &pod["status"];
     let sidecars: Vec<_> = items(&spec["initContainers"])
         .iter()
         .filter(|container| container["restartPolicy"] == "Always")
@@ -106,11 +107,13 @@ fn summarize_init<'a>(summary: &mut Summary<'a>, pod: &'a Value, sidecars: &[&st
 }
 
 fn summarize_containers<'a>(summary: &mut Summary<'a>, pod: &'a Value) {
-    let (mut running, mut failure) = (false, None);
+    let mut running = false;
+    let mut failure = None;
     for container in items(&pod["status"]["containerStatuses"]).iter().rev() {
         summary.count_restarts(container);
         let state = &container["state"];
-        let (waiting, terminated) = (text(&state["waiting"]["reason"]), &state["terminated"]);
+        let waiting = text(&state["waiting"]["reason"]);
+        let terminated = &state["terminated"];
         if !waiting.is_empty() {
             waiting.clone_into(&mut summary.reason);
         } else if terminated.is_object() {

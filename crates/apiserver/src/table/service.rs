@@ -133,7 +133,8 @@ fn external_ip(row: Row<'_>) -> Value {
 
 fn ports(row: Row<'_>) -> Value {
     let port = |port: &Value| {
-        let (number, node_port) = (count(&port["port"]), count(&port["nodePort"]));
+        let number = count(&port["port"]);
+        let node_port = count(&port["nodePort"]);
         let protocol = text_or(&port["protocol"], "TCP");
         let protocol = text(&protocol);
         if node_port > 0 {

@@ -198,7 +198,8 @@ fn every_kind_shows_any_object_without_panic() {
             [json!({"metadata": {"name": "x"}}), json!({"metadata": {"name": "x"}, "spec": 1, "status": []})]
         {
             let table = table(kind, object);
-            let (columns, cells) = (&table["columnDefinitions"], &table["rows"][0]["cells"]);
+            let columns = &table["columnDefinitions"];
+            let cells = &table["rows"][0]["cells"];
             assert_eq!(columns.as_array().unwrap().len(), cells.as_array().unwrap().len(), "{}", kind.kind);
         }
     }

@@ -204,7 +204,8 @@ async fn clients_store_no_more_than_their_quota_and_can_still_read_and_delete() 
     assert_eq!(codes, [201, 201, 201, 201, 500, 500]);
     let refused = |code, reason: &str, message: &str| (code, reason.to_owned(), message.to_owned());
     let full = refused(500, "InternalError", "etcdserver: mvcc: database space exceeded");
-    let (path, grown) = (format!("{MAPS}/m0"), json!({"data": {"more": "x".repeat(20_000)}}));
+    let path = format!("{MAPS}/m0");
+    let grown = json!({"data": {"more": "x".repeat(20_000)}});
     assert_eq!(failure(patch(&server, "merge", &path, &grown).await), full);
     assert_eq!(patch(&server, "merge", &path, &json!({"data": {"k": "x"}})).await.0, 200);
     assert_eq!(get(&server, MAPS).await.1["items"].as_array().map(Vec::len), Some(4));

@@ -214,7 +214,8 @@ async fn unknown_fields_are_stored() {
     let created = post(&server, MAPS, json!({"metadata": {"name": "a"}, "more": 1})).await;
     assert_eq!(created["more"], 1);
     let body = br#"{"metadata": {"name": "b"}, "data": {"k": "1"}, "data": {"k": "2"}}"#.to_vec();
-    let (path, content_type) = (format!("{MAPS}?fieldValidation=Strict"), "application/json");
+    let path = format!("{MAPS}?fieldValidation=Strict");
+    let content_type = "application/json";
     let request = Call { method: "POST", path: &path, content_type, body, ..Call::default() };
     let (code, created) = json_of(call(&server, request).await).await;
     assert_eq!((code, &created["data"]), (201, &json!({"k": "2"})));

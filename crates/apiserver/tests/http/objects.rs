@@ -376,7 +376,8 @@ async fn exact_version_is_listed_from_the_past() {
 async fn generated_names_differ() {
     let server = server();
     let body = json!({"metadata": {"generateName": "web-"}});
-    let (first, second) = (post(&server, MAPS, body.clone()).await, post(&server, MAPS, body).await);
+    let first = post(&server, MAPS, body.clone()).await;
+    let second = post(&server, MAPS, body).await;
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     assert!(name(&first).starts_with("web-") && name(&first).len() == 9, "{}", name(&first));
     assert_ne!(name(&first), name(&second));
@@ -467,10 +468,8 @@ async fn versions_of_a_custom_kind_share_their_objects() {
     });
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     post(&server, definitions, definition).await;
-    let (old, new) = (
-        "/apis/example.com/v1beta1/namespaces/default/widgets",
-        "/apis/example.com/v1/namespaces/default/widgets",
-    );
+    let old = "/apis/example.com/v1beta1/namespaces/default/widgets";
+    let new = "/apis/example.com/v1/namespaces/default/widgets";
     let widget = json!({"apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}});
     assert_eq!(post(&server, old, widget).await["apiVersion"], "example.com/v1beta1");
     let (_, seen) = get(&server, &format!("{new}/w")).await;

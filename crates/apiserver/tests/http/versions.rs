@@ -101,7 +101,8 @@ async fn an_object_that_cannot_be_converted_is_refused_or_shown_as_it_is_stored(
 #[tokio::test]
 async fn fields_are_owned_across_versions() {
     let server = server().await;
-    let (old, new) = (format!("{OLD}/t"), format!("{NEW}/t"));
+    let old = format!("{OLD}/t");
+    let new = format!("{NEW}/t");
     apply(&server, &old, "one", thing("v1beta1", json!({"count": 1, "same": 2}))).await;
     let conflict = failure(apply(&server, &new, "two", thing("v1", json!({"size": 3}))).await);
     let message = "Apply failed with 1 conflict: conflict with \"one\": .spec.size";

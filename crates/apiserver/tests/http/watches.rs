@@ -323,7 +323,8 @@ async fn read_all(server: &ApiServer, watches: usize, query: &str) -> (JoinSet<(
         let path = format!("{PODS}?{query}");
         let response = call(server, Call { path: &path, ..Call::default() }).await;
         assert_eq!(response.status(), 200);
-        let (mut body, parts) = (response.into_body().into_data_stream(), parts.clone());
+        let mut body = response.into_body().into_data_stream();
+        let parts = parts.clone();
         reading.spawn(async move {
             while body.next().await.is_some() {
                 parts.fetch_add(1, Ordering::Relaxed);
@@ -382,7 +383,8 @@ async fn large_objects_are_shown_by_another_thread() {
             *known.lock().unwrap() = Some(thread::current().id());
             now()
         };
-        let (server, clock) = (server(), Arc::new(clock));
+        let server = server();
+        let clock = Arc::new(clock);
         let mut large = pod("a", json!({}));
         large["metadata"]["annotations"] = json!({ "a": "x".repeat(bytes) });
         post(&server, PODS, large).await;

@@ -45,7 +45,8 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
     let checkpoint =
         Checkpoint::read(BufReader::new(file)).with_context(|| format!("failed to read {path}"))?;
     let client = &args.target.open().await?.client;
-    let (time_limit, replace) = (args.time_limit, args.replace);
+    let time_limit = args.time_limit;
+    let replace = args.replace;
     let restored = with_manager(client, &args.manager, time_limit, &shutdown, async |workloads| {
         let report = |step: &str| eprintln!("{step}");
         let restore = Restore { client, workloads, replace, time_limit, report: &report };
@@ -58,7 +59,8 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
         }
     })
     .await?;
-    let (objects, clusters) = (restored.objects, restored.clusters);
+    let objects = restored.objects;
+    let clusters = restored.clusters;
     print(&format!("Restored {objects} objects and {clusters} workload clusters\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -57,7 +57,8 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
     })
     .await?;
     write(&checkpoint, &args.file).with_context(|| format!("failed to write {}", args.file.display()))?;
-    let (objects, clusters) = (checkpoint.objects.len(), checkpoint.clusters.len());
+    let objects = checkpoint.objects.len();
+    let clusters = checkpoint.clusters.len();
     let file = args.file.display();
     print(&format!("Saved {objects} objects and {clusters} workload clusters to {file}\n"))?;
     Ok(ExitCode::SUCCESS)

@@ -118,7 +118,9 @@ impl Forwarder {
             let shared =
                 self.connections.clone().acquire_owned().await.expect("the semaphore is never closed");
             while connections.try_join_next().is_some() {}
-            let (forwarder, backend, tell) = (self.clone(), backend.clone(), tell.clone());
+            let forwarder = self.clone();
+            let backend = backend.clone();
+            let tell = tell.clone();
             connections.spawn(async move {
                 forwarder.serve(socket, &backend, &*tell).await;
                 drop((place, shared));
@@ -204,7 +206,8 @@ impl Forwarder {
         let stream = streams.take_stream(port);
         let mut stream = stream.expect("the port was asked for");
         stream.write_all(unanswered).await.map_err(|error| error.to_string())?;
-        let (mut said, mut answer) = (vec![0; 16 * 1024], vec![0; 16 * 1024]);
+        let mut said = vec![0; 16 * 1024];
+        let mut answer = vec![0; 16 * 1024];
         let answered = async {
             loop {
                 tokio::select! {

@@ -30,7 +30,6 @@ const READS_MAX: usize = 8;
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) forwarder: Forwarder,
-    /// Follows the manager's pods.
     pub(super) pods: JoinHandle<()>,
     pub(super) destination: Destination,
     pub(super) selection: Selection,

@@ -100,7 +100,8 @@ async fn connections_reach_the_pod_that_serves_and_wait_while_it_is_replaced() {
     let running = start(&management, &["demo", "--folder", &folder.display().to_string()]);
     let file = folder.join("default-demo.kubeconfig");
     let port = port(&file).await;
-    let (mut first, mut second) = (Line::open(port).await, Line::open(port).await);
+    let mut first = Line::open(port).await;
+    let mut second = Line::open(port).await;
     assert_eq!(first.ask("hello").await, "a: hello");
     assert_eq!(second.ask("hello").await, "a: hello");
     assert_eq!(first.ask("again").await, "a: again");

@@ -50,8 +50,10 @@ impl Progress {
 
     /// The state of everything now.
     pub(super) fn view(&self) -> View {
-        let (pools, clusters) = (self.pools.state(), self.clusters.state());
-        let (machines, infrastructure) = (self.machines.state(), self.infrastructure.state());
+        let pools = self.pools.state();
+        let clusters = self.clusters.state();
+        let machines = self.machines.state();
+        let infrastructure = self.infrastructure.state();
         View::new(&borrowed(&pools), &borrowed(&clusters), &borrowed(&machines), &borrowed(&infrastructure))
     }
 

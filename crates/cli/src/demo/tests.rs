@@ -48,7 +48,8 @@ fn view(available: &str, vm: &str) -> View {
         }))
         .expect("a pool")
     };
-    let (v4, v6) = (pool("v4", "10.0.0.1-10.0.0.9", 9), pool("v6", "fd00::/64", i64::MAX));
+    let v4 = pool("v4", "10.0.0.1-10.0.0.9", 9);
+    let v6 = pool("v6", "fd00::/64", i64::MAX);
     View::new(&[&v4, &v6], &[&cluster], &[&machine], &[&infrastructure])
 }
 

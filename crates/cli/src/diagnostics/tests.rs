@@ -41,7 +41,8 @@ async fn server(tls: Option<TlsAcceptor>, heard: &Heard) -> SocketAddr {
     let heard = Arc::clone(heard);
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
-            let (tls, heard) = (tls.clone(), Arc::clone(&heard));
+            let tls = tls.clone();
+            let heard = Arc::clone(&heard);
             tokio::spawn(async move {
                 match tls {
                     None => answer(&mut socket, &heard).await,
@@ -70,7 +71,8 @@ async fn answer(stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWrite 
 /// TLS with a new certificate, and its fingerprint.
 fn certificate() -> (TlsAcceptor, String) {
     let now = Timestamp::now();
-    let (not_before, not_after) = (now - SignedDuration::from_hours(1), now + SignedDuration::from_hours(1));
+    let not_before = now - SignedDuration::from_hours(1);
+    let not_after = now + SignedDuration::from_hours(1);
     let authority =
         Authority::generate("ca", KeyAlgorithm::EcdsaP256, not_before, not_after).expect("generated");
     let request = LeafRequest {
@@ -101,7 +103,9 @@ async fn lease(management: &Management, namespace: &str, holder: &str, certifica
 
 /// A management cluster with a manager, and with impostors in the namespaces of tenants. Returns what they hear.
 async fn cluster() -> (Management, Heard, Heard) {
-    let (management, manager, impostors) = (Management::start().await, Heard::default(), Heard::default());
+    let management = Management::start().await;
+    let manager = Heard::default();
+    let impostors = Heard::default();
     let (tls, fingerprint) = certificate();
     management.pod("manager", "Running").await;
     management.listens(SYSTEM, "manager", server(Some(tls), &manager).await);

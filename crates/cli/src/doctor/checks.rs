@@ -16,9 +16,7 @@ const NEEDED: [&str; 3] = ["cluster-api", "bootstrap-kubeadm", "control-plane-ku
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// What is wrong.
     pub(super) problem: String,
-    /// What mends it.
     pub(super) mend: String,
 }
 

@@ -45,7 +45,8 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
     let client = management.client();
     let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
     let kinds = nephele_api::crds();
-    let (managers, definitions) = (managers(client).await?, definitions(client, &kinds).await?);
+    let managers = managers(client).await?;
+    let definitions = definitions(client, &kinds).await?;
     let ours = managers.iter().find(|manager| manager.is_ours());
     let with_ipam = ours.is_some_and(|ours| {
         ours.flag("roles").is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))

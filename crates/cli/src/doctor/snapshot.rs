@@ -13,7 +13,6 @@ pub(super) struct Snapshot {
     pub(super) clock_ahead: SignedDuration,
     /// The managers of Cluster API's providers, ours among them.
     pub(super) managers: Vec<Manager>,
-    /// Our kinds.
     pub(super) definitions: Vec<Definition>,
     /// Names of webhook configurations and definitions that have no certificate authority.
     pub(super) without_authority: Vec<String>,

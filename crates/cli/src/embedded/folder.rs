@@ -55,7 +55,8 @@ impl Folder {
 
     /// Writes a file that contains a private key. A reader sees all of it or the file before.
     pub(crate) fn write(&self, name: &str, content: &str) -> anyhow::Result<PathBuf> {
-        let (path, draft) = (self.path(name), self.path(&format!(".{name}.new")));
+        let path = self.path(name);
+        let draft = self.path(&format!(".{name}.new"));
         create(&draft)
             .and_then(|mut file| file.write_all(content.as_bytes()))
             .and_then(|()| fs::rename(&draft, &path))

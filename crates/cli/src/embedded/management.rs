@@ -75,12 +75,15 @@ impl Management {
         let address = listener.local_addr().context("failed to read the address of the management API")?;
         let url = format!("https://{address}");
         let (tls, kubeconfig) = credentials(name, &url, address.ip(), clock)?;
-        let (served, routes) = (server.clone(), Routes::default());
+        let served = server.clone();
+        let routes = Routes::default();
         let of_manager = Arc::clone(&routes);
         let session = move |peer: Peer<'_>| {
-            let (server, routes) = (served.clone(), Arc::clone(&of_manager));
+            let server = served.clone();
+            let routes = Arc::clone(&of_manager);
             session_of(peer.certificates.first().and_then(user), move |request| {
-                let (server, routes) = (server.clone(), Arc::clone(&routes));
+                let server = server.clone();
+                let routes = Arc::clone(&routes);
                 async move { answer(&server, &routes, request.map(Body::new)).await }
             })
         };
@@ -134,7 +137,8 @@ pub(super) fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
 pub(super) fn in_process(server: ApiServer) -> Client {
     let user = UserInfo { name: "nephele".to_owned(), groups: vec!["system:masters".to_owned()] };
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (server, user) = (server.clone(), user.clone());
+        let server = server.clone();
+        let user = user.clone();
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(user);
@@ -152,8 +156,8 @@ fn credentials(
     clock: &Clock,
 ) -> anyhow::Result<(TlsAcceptor, String)> {
     let now = clock();
-    let (not_before, not_after) =
-        (now - SignedDuration::from_mins(5), now + SignedDuration::from_hours(24 * 30));
+    let not_before = now - SignedDuration::from_mins(5);
+    let not_after = now + SignedDuration::from_hours(24 * 30);
     let authority = Authority::generate(name, KeyAlgorithm::EcdsaP256, not_before, not_after)
         .context("failed to make the authority of the management API")?;
     let request = |common_name: &str, organizations: Vec<String>, server_auth: bool| LeafRequest {

@@ -176,7 +176,8 @@ fn needed(method: &Method, uri: &Uri) -> Option<String> {
 
 /// The same client, which writes down the rights that it needs.
 fn recording(inner: &Client, used: &Arc<Mutex<Rights>>) -> Client {
-    let (inner, used) = (inner.clone(), Arc::clone(used));
+    let inner = inner.clone();
+    let used = Arc::clone(used);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         used.lock().extend(needed(request.method(), request.uri()));
         let inner = inner.clone();
@@ -219,7 +220,8 @@ async fn delete_all(client: &Client, group: &str, version: &str, kind: &str) {
 async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
     // An error means that there is a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (stop, used) = (CancellationToken::new(), Arc::<Mutex<Rights>>::default());
+    let stop = CancellationToken::new();
+    let used = Arc::<Mutex<Rights>>::default();
     let management = Management::start("rights", &wall_clock(), stop.clone()).expect("it starts");
     let folder = Folder::open(None, "nephele-rights-test").expect("a folder");
     let mut tasks = Tasks::new(stop.clone());

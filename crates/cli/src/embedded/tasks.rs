@@ -92,7 +92,8 @@ impl Tasks {
             Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
         let config = if has_stand_in { config.with_stand_in() } else { config };
         let manager = Manager::build(config, client).context("failed to build the manager")?;
-        let (stop, routes) = (self.stop.clone(), manager.cloud_routes());
+        let stop = self.stop.clone();
+        let routes = manager.cloud_routes();
         self.add("manager", tokio::spawn(async move { Ok(manager.run(stop).await?) }));
         Ok(routes)
     }

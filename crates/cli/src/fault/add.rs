@@ -253,7 +253,6 @@ fn fields_of(field: &str) -> Vec<String> {
 #[derive(Debug, PartialEq)]
 struct InForce {
     phase: String,
-    /// For people.
     told: String,
     /// The message of the condition `Ready`.
     message: String,
@@ -281,7 +280,8 @@ where
         let what = format!("create a {kind}{place}");
         Problem::request(&what, &format!("create {}.cloud.nephele.dev", K::plural(&())), error)
     })?;
-    let (name, folder) = (created.name_any(), namespace.map(|namespace| format!("{namespace}/")));
+    let name = created.name_any();
+    let folder = namespace.map(|namespace| format!("{namespace}/"));
     let called = format!("{kind} {}{name}", folder.unwrap_or_default());
     let is_in_force = |fault: Option<&K>| fault.and_then(in_force).is_some();
     let waited = timeout(IN_FORCE_MAX, await_condition(api.clone(), &name, is_in_force)).await;
@@ -368,7 +368,8 @@ mod tests {
         });
         assert_eq!(made, expected);
         let plain = |namespaces| {
-            let (name, effect) = (Some("n".into()), effect("notReady"));
+            let name = Some("n".into());
+            let effect = effect("notReady");
             let made = fault(effect, name, namespaces, MatchArgs::default(), BudgetArgs::default());
             assert_eq!(made["metadata"], json!({ "name": "n" }));
             (made["kind"].clone(), made["spec"].clone())

@@ -58,7 +58,8 @@ async fn heal<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let (kind, plural) = (K::kind(&()), K::plural(&()));
+    let kind = K::kind(&());
+    let plural = K::plural(&());
     let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
     let is_all = names.is_none();
     let failed = |what: String, verb: &str, error| {

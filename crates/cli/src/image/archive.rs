@@ -24,7 +24,6 @@ const USER: &str = "65532:65532";
 pub(crate) struct Archive {
     /// The name of the image, whose tag follows from its content.
     pub(crate) name: String,
-    /// The tar file.
     pub(crate) content: Vec<u8>,
 }
 

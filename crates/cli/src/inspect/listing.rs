@@ -20,7 +20,6 @@ pub(super) struct Column {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) namespace: String,
-    /// One for each column.
     pub(super) cells: Vec<String>,
 }
 

@@ -218,7 +218,8 @@ fn empty_table_has_no_header() {
 
 #[test]
 fn description_has_conditions_machines_and_the_last_events() {
-    let (found, around) = (Found { resource: Resource::Clusters, objects: vec![cluster()] }, around());
+    let found = Found { resource: Resource::Clusters, objects: vec![cluster()] };
+    let around = around();
     let related = describe::related(&found, &around);
     let event = |number: i32| -> Event {
         let time = format!("2026-03-04T05:06:{number:02}Z");

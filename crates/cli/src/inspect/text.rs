@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub(super) fn age(since: Option<&Time>, now: Timestamp) -> String {
     let Some(since) = since else { return "<unknown>".to_owned() };
     let seconds = now.as_second().saturating_sub(since.0.as_second()).max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let minutes = seconds / 60;
+    let hours = seconds / 3600;
+    let days = seconds / 86_400;
     match seconds {
         0..120 => format!("{seconds}s"),
         120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),

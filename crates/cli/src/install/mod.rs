@@ -148,7 +148,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_applied_when_one_object_would_be_refused_and_a_failure_halfway_says_so() {
-        let (api, asked) = (ManagementApi::start(), Arc::new(AtomicUsize::new(0)));
+        let api = ManagementApi::start();
+        let asked = Arc::new(AtomicUsize::new(0));
         for (passed, expected, there) in [
             (0, "failed to apply ConfigMap b; nothing was changed", vec![]),
             (1, "1 of 2 objects are applied; run the command again to continue", vec!["a".to_owned()]),

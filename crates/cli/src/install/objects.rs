@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn the_role_of_the_ipam_provider_adds_its_kinds_permissions_and_webhooks() {
-        let (without, with) = (of(false), of(true));
+        let without = of(false);
+        let with = of(true);
         assert_eq!(with.len(), ids(&with).len(), "objects with the same name");
         let added: Vec<_> = ids(&with).difference(&ids(&without)).cloned().collect();
         assert_eq!(

@@ -24,7 +24,8 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
 fn replay(path: &Path) -> anyhow::Result<String> {
     let file = File::open(path).with_context(|| format!("failed to open {}", path.display()))?;
     let mut lines = BufReader::new(file).lines().zip(1u64..).peekable();
-    let (mut replay, mut digest) = (Replay::default(), None);
+    let mut replay = Replay::default();
+    let mut digest = None;
     while let Some((text, number)) = lines.next() {
         let text = text.with_context(|| format!("failed to read line {number} of {}", path.display()))?;
         let line = match serde_json::from_str::<Line>(&text) {

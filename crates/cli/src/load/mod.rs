@@ -98,7 +98,8 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
 
 /// Why not all Clusters became available; `None` if they did.
 fn failure(ended: &Ended, checked: &Checked, missing: &[(String, String)]) -> Option<String> {
-    let (count, all) = (missing.len(), checked.shape.clusters);
+    let count = missing.len();
+    let all = checked.shape.clusters;
     let because = match ended {
         Ended::AllAvailable => return None,
         Ended::SomeGone => {

@@ -14,7 +14,6 @@ pub(super) const LABEL: &str = "nephele.dev/load";
 /// What to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The value of [`LABEL`].
     pub(super) run: String,
     pub(super) namespace: String,
     pub(super) name_prefix: String,

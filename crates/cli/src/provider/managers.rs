@@ -133,7 +133,8 @@ impl Managers {
 /// The namespace in `<service>.<namespace>.svc`, with or without a domain.
 fn service_namespace(host: &str) -> Option<&str> {
     let mut labels = host.split('.');
-    let (_service, namespace) = (labels.next()?, labels.next()?);
+    let _service = labels.next()?;
+    let namespace = labels.next()?;
     (labels.next()? == "svc").then_some(namespace)
 }
 

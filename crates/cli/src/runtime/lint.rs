@@ -64,7 +64,9 @@ fn report(release: Release, found: &Result<Discovered, Vec<DiscoveryProblem>>) -
                     true => " (longer than the 10s that the proposal allows)",
                     false => "",
                 };
-                let (name, hook, timeout) = (&handler.name, &handler.hook.hook, handler.timeout.as_secs());
+                let name = &handler.name;
+                let hook = &handler.hook.hook;
+                let timeout = handler.timeout.as_secs();
                 lines.push(format!("  {name}: {hook}, {timeout}s{advice}"));
             }
             lines

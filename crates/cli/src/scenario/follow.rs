@@ -27,7 +27,8 @@ fn line(number: usize, count: usize, step: &StepStatus) -> Option<String> {
 
 /// How long a step took, in seconds.
 pub(super) fn seconds(step: &StepStatus) -> Option<f64> {
-    let (started, finished) = (step.started.as_ref()?, step.finished.as_ref()?);
+    let started = step.started.as_ref()?;
+    let finished = step.finished.as_ref()?;
     let took: SignedDuration = finished.0.duration_since(started.0);
     Some(took.as_secs_f64())
 }
@@ -39,7 +40,8 @@ pub(super) fn took(step: &StepStatus) -> String {
 
 /// How long after its begin a step looked last, for people.
 pub(super) fn looked(step: &StepStatus) -> String {
-    let (started, looked) = (step.started.as_ref(), step.looked.as_ref());
+    let started = step.started.as_ref();
+    let looked = step.looked.as_ref();
     let after = started.zip(looked).map(|(started, looked)| looked.0.duration_since(started.0).as_secs_f64());
     after.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}s"))
 }

@@ -73,7 +73,9 @@ fn table(scenario: &Scenario) -> String {
     if !status.steps.is_empty() {
         let header = ["STEP", "PHASE", "TOOK", "LOOKED AT", "MESSAGE"].map(str::to_owned).to_vec();
         let row = |step: &StepStatus| {
-            let (name, phase, message) = (step.name.clone(), step.phase.clone(), step.message.clone());
+            let name = step.name.clone();
+            let phase = step.phase.clone();
+            let message = step.message.clone();
             vec![name, phase, took(step), looked(step), message]
         };
         let rows: Vec<_> = std::iter::once(header).chain(status.steps.iter().map(row)).collect();
@@ -86,7 +88,10 @@ fn table(scenario: &Scenario) -> String {
 pub(super) fn junit(scenario: &Scenario) -> String {
     let status = scenario.status.clone().unwrap_or_default();
     let name = escaped(&scenario.name_any());
-    let (mut cases, mut failures, mut errors, mut skipped) = (String::new(), 0, 0, 0);
+    let mut cases = String::new();
+    let mut failures = 0;
+    let mut errors = 0;
+    let mut skipped = 0;
     let claims = claims(&scenario.spec);
     for (index, step) in status.steps.iter().enumerate() {
         let message = escaped(&step.message);

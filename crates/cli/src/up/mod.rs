@@ -122,7 +122,8 @@ async fn serve(
         None => {
             let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
             let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;
-            let (client, server) = (embedded.client.clone(), embedded.server.clone());
+            let client = embedded.client.clone();
+            let server = embedded.server.clone();
             (ManagementApi { client, kubeconfig, server, embedded: Some(embedded) }, None)
         }
     };

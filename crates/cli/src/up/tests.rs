@@ -30,7 +30,8 @@ fn stand_in_needs_attach_because_it_always_plays_without() {
 async fn attached_api_server_gets_a_cluster() {
     // An error means that there is a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (stop, end) = (CancellationToken::new(), CancellationToken::new());
+    let stop = CancellationToken::new();
+    let end = CancellationToken::new();
     let other = Management::start("other", &wall_clock(), stop.clone()).expect("it starts");
     let folder = Folder::open(None, "nephele-up-test").expect("a folder");
     let kubeconfig = folder.write("other.kubeconfig", &other.kubeconfig).expect("written");

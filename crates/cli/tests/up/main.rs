@@ -328,7 +328,8 @@ fn standard_input_that_ends_before_the_report_is_an_error_that_names_it() {
 fn mistakes_in_files_end_the_process_with_an_error_that_names_them() {
     let folder = std::env::temp_dir().join(format!("nephele-up-mistakes-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let (mistake, kept) = (folder.join("mistake.yaml"), folder.join("kept"));
+    let mistake = folder.join("mistake.yaml");
+    let kept = folder.join("kept");
     let arguments = ["-f", path(&mistake), "--folder", path(&kept), "--port-range", "28300-28399"];
     let object =
         |kind: &str, spec: &str| format!("apiVersion: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n");

@@ -118,7 +118,8 @@ impl Machine {
 
     /// The faults of those that let its kubelet fall silent in turn that silence it now, and when that changes.
     pub(super) fn silence(&self, clock: &CloudClock, now: Timestamp) -> (BTreeSet<String>, Option<Duration>) {
-        let (mut silenced, mut next) = (BTreeSet::new(), None::<Duration>);
+        let mut silenced = BTreeSet::new();
+        let mut next = None::<Duration>;
         let Some(registered) = self.reached(Stage::Node) else { return (silenced, next) };
         for (fault, visible_effect) in self.visible_effects() {
             let VisibleEffect::Flapping(flap) = visible_effect else { continue };

@@ -37,7 +37,8 @@ impl Cluster {
     /// Restores what clients deleted or emptied. Runs until the cluster is deleted.
     pub(crate) async fn keep_restored(&self) {
         let mut newest = self.cluster_server.store.subscribe();
-        let (mut seen, mut left) = (0, BTreeSet::new());
+        let mut seen = 0;
+        let mut left = BTreeSet::new();
         loop {
             let version = *newest.borrow_and_update();
             let mut missed = self.missed(seen);

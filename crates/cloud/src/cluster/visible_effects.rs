@@ -86,7 +86,8 @@ impl Cluster {
             self.show_provider_id(machine);
             self.show_replaced_node(machine);
             let name = machine.spec.node_name().into_owned();
-            let (key, shown) = (node_key(&name), machine.shown());
+            let key = node_key(&name);
+            let shown = machine.shown();
             self.edit(&key, |node| projection::show_visible_effects(node, &shown, now));
             if let Some(other) = &machine.replaced_node {
                 let shown = machine.shown_by_replaced_node();
@@ -145,7 +146,8 @@ impl Cluster {
 
     /// Shows which kubelets are silent now. Returns how long nothing changes.
     fn flap(&self) -> Option<Duration> {
-        let (mut state, now) = (self.state.lock(), self.now());
+        let mut state = self.state.lock();
+        let now = self.now();
         let mut soonest: Option<Duration> = None;
         for machine in state.machines.values_mut().filter(|machine| !machine.is_deleting() && machine.flaps())
         {

@@ -15,7 +15,6 @@ pub struct JournalLine {
     pub sequence: u64,
     /// When it was, to the millisecond.
     pub time: Timestamp,
-    /// The namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The cluster. Empty for a cloud or a fault.
@@ -40,7 +39,6 @@ pub struct JournalLine {
     /// The event, such as `StageReached`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event: String,
-    /// More words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The faults that counted the operation, or that caused the event.

@@ -38,7 +38,8 @@ impl RecentRecords {
         after: Option<u64>,
     ) -> Self {
         let appended = driver.appended();
-        let (last, reports_gaps) = (after.unwrap_or_default(), after.is_some());
+        let last = after.unwrap_or_default();
+        let reports_gaps = after.is_some();
         Self { driver, clock, appended, over, filter, last, reports_gaps }
     }
 

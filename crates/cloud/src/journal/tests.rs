@@ -64,7 +64,9 @@ fn played(lines: &[Line]) -> (u64, usize) {
 
 #[tokio::test]
 async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state() {
-    let (driver, over, files) = (driver(), CancellationToken::new(), Files::new("full"));
+    let driver = driver();
+    let over = CancellationToken::new();
+    let files = Files::new("full");
     let reader = JournalReader::new(driver.clone(), over.clone());
     let keeping = tokio::spawn(reader.keep_within(files.0.clone(), 100 * 1024));
     let mut made = 0;
@@ -85,7 +87,8 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
     over.cancel();
     keeping.await.expect("it ends");
 
-    let (previous, now) = (lines(&files.previous()), lines(&files.0));
+    let previous = lines(&files.previous());
+    let now = lines(&files.0);
     assert!(matches!(now[..], [Line::State(_), .., Line::Digest { .. }]), "{now:?}");
     let there = usize::try_from(made).expect("it is a small number");
     assert_eq!(played(&now).1, there);
@@ -94,7 +97,8 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
 
 #[tokio::test]
 async fn a_reader_that_falls_behind_continues_with_the_state() {
-    let (driver, over) = (driver(), CancellationToken::new());
+    let driver = driver();
+    let over = CancellationToken::new();
     let mut reader = JournalReader::new(driver.clone(), over.clone());
     let mut seen = reader.next().await;
     create(&driver, 0);
@@ -111,7 +115,8 @@ async fn a_reader_that_falls_behind_continues_with_the_state() {
 
 #[tokio::test]
 async fn a_file_of_an_earlier_process_is_kept_once() {
-    let (driver, files) = (driver(), Files::new("earlier"));
+    let driver = driver();
+    let files = Files::new("earlier");
     for run in 0..3 {
         create(&driver, run);
         let over = CancellationToken::new();
@@ -179,7 +184,8 @@ async fn next(reader: &mut RecentRecords) -> Vec<JournalLine> {
 
 #[tokio::test]
 async fn reader_of_recent_records_waits_for_the_next_one_until_the_cloud_is_over() {
-    let (driver, over) = (driver(), CancellationToken::new());
+    let driver = driver();
+    let over = CancellationToken::new();
     create(&driver, 1);
     let clock = CloudClock::new(Arc::new(|| Timestamp::UNIX_EPOCH));
     let filter = JournalFilter { operation: Some("CreateLoadBalancer".into()), ..JournalFilter::default() };

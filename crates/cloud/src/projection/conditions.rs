@@ -56,7 +56,8 @@ pub(crate) fn show_visible_effects(
     wrong: &BTreeMap<String, VisibleEffect>,
     now: Timestamp,
 ) {
-    let (now, kubelet_now) = (time(now), time(clock_skew(wrong).map_or(now, |skew| skewed(now, skew))));
+    let kubelet_now = time(clock_skew(wrong).map_or(now, |skew| skewed(now, skew)));
+    let now = time(now);
     let wanted = conditions(wrong);
     let Some(known) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
     let mut cleared = Vec::new();
@@ -255,7 +256,8 @@ mod tests {
 
     #[test]
     fn a_node_whose_kubelet_is_silent_is_unreachable_until_it_reports_again() {
-        let (before, mut node) = (node(), node());
+        let before = node();
+        let mut node = node();
         show_visible_effects(&mut node, &wrong(&[("f", VisibleEffect::NotReady)]), at(5));
         let unknown = REPORTED.map(|(kind, ..)| format!("{kind} Unknown 05")).to_vec();
         let unreachable = "node.kubernetes.io/unreachable";

@@ -77,7 +77,8 @@ pub(crate) fn kubeadm(
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]},
     ]));
     let joining = "system:bootstrappers:kubeadm:default-node-token";
-    let (roles, bindings) = ("clusterroles", "clusterrolebindings");
+    let roles = "clusterroles";
+    let bindings = "clusterrolebindings";
     let admins = "kubeadm:cluster-admins";
     vec![
         config_map(

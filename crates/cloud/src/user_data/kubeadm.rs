@@ -29,18 +29,15 @@ pub struct Kubeadm {
 /// A taint of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
     pub key: String,
     /// Its value; may be empty.
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
 /// What a kubeadm configuration says about a cluster. Empty texts stand for defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeadmCluster {
-    /// Where images come from.
     pub image_repository: String,
     /// Where the image of CoreDNS comes from.
     pub dns_image_repository: String,

@@ -177,7 +177,8 @@ fn ignition_that_takes_too_much_memory_is_not_parsed() {
         let filling = vec![json!({ "": 0 }); filled];
         json!({ "storage": { "files": [file] }, "filling": filling }).to_string()
     };
-    let (usual, dense) = (ignition(100), ignition(100_000));
+    let usual = ignition(100);
+    let dense = ignition(100_000);
     assert!(dense.len() < MAX);
     let is_parsed = |text: &str| of_ignition(text).is_some();
     assert_eq!((is_parsed(&usual), is_parsed(&dense)), (true, false));

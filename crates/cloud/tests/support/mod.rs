@@ -227,7 +227,8 @@ pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpe
 
 /// Creates a machine, and registers it with the load balancer if it is of the control plane.
 pub(crate) fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineError> {
-    let (id, role) = (spec.id.clone(), spec.role);
+    let id = spec.id.clone();
+    let role = spec.role;
     cloud.ensure_machine(spec)?;
     if role == Role::ControlPlane { cloud.register_backend(&id) } else { Ok(()) }
 }

@@ -126,7 +126,8 @@ fn take_frame(buffer: &mut BytesMut) -> Option<(u32, u8, Bytes)> {
     }
     let word = (&buffer[..4]).get_u32();
     let length = (&buffer[4..8]).get_u32();
-    let (flags, length) = ((length >> 24) as u8, (length & 0xff_ffff) as usize);
+    let flags = (length >> 24) as u8;
+    let length = (length & 0xff_ffff) as usize;
     if buffer.len() < 8 + length {
         return None;
     }

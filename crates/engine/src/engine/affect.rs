@@ -103,8 +103,8 @@ impl Engine {
         let Some(kind) = state.active_effect().map(|active_effect| active_effect.of) else {
             return Vec::new();
         };
-        let (namespace, Matches { names, cluster: selector, .. }) =
-            (&state.id.namespace, &state.fault.matches);
+        let namespace = &state.id.namespace;
+        let Matches { names, cluster: selector, .. } = &state.fault.matches;
         let names_few = kind == ResourceKind::Instance && (1..=NAMES_MAX).contains(&names.len());
         let mut matched = Vec::new();
         for (cluster, labels) in self.clusters(namespace) {
@@ -233,8 +233,9 @@ impl Engine {
         if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
             return Vec::new();
         }
-        let (before, ran, held) =
-            (resource.next_deadline(), resource.running_stages(), resource.held_stages());
+        let before = resource.next_deadline();
+        let ran = resource.running_stages();
+        let held = resource.held_stages();
         // Nothing comes after what is final.
         let changing = wanted.as_ref().filter(|active_effect| !active_effect.is_final);
         match changing.and_then(|active_effect| active_effect.notice.as_ref()) {

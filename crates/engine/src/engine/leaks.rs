@@ -68,7 +68,8 @@ impl Engine {
     ) {
         let Some(resource) = self.take_from_owner(now, id, events) else { return };
         let leaked = self.new_leak(now, &resource, fault, Vec::new());
-        let (generation, kind) = (resource.generation + 1, leaked.event(false, true));
+        let generation = resource.generation + 1;
+        let kind = leaked.event(false, true);
         events.push(Event::new(now, id.clone(), generation, kind));
         self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
     }
@@ -91,7 +92,8 @@ impl Engine {
         while self.leaks.contains_key(&(id.clone(), since)) {
             since = since + Duration::from_millis(1);
         }
-        let (fault, endpoint) = (fault.to_owned(), resource.spec.endpoint.clone());
+        let fault = fault.to_owned();
+        let endpoint = resource.spec.endpoint.clone();
         Leaked { id, since, fault, addresses, endpoint, footprint: resource.footprint() }
     }
 

@@ -30,7 +30,8 @@ struct Reason {
 impl Engine {
     /// Answers a read. Right after a change, it may not show yet.
     pub(crate) fn describe(&mut self, operation: &Operation, id: &ResourceId) -> Result<Outcome, CloudError> {
-        let (now, caller) = (operation.at, operation.caller.as_str());
+        let now = operation.at;
+        let caller = operation.caller.as_str();
         let found = self.resources.get(id);
         let since_creation = found.map(|found| {
             let cloud_spec = self.clouds.cloud_spec(&found.spec.cloud_id());
@@ -67,7 +68,8 @@ impl Engine {
 
     /// Hides what an operation that was carried out has changed.
     pub(crate) fn hide(&mut self, operation: &Operation, verb: Verb, cloud_spec: String, lag: Lag) {
-        let (id, caller) = (operation.request.target(), operation.caller.clone());
+        let id = operation.request.target();
+        let caller = operation.caller.clone();
         let Lag { fault, lasts } = lag;
         let hidden =
             HiddenWrite { operation: verb, caller, cloud_spec, lag: lasts, until: operation.at + lasts };

@@ -169,12 +169,15 @@ proptest! {
     /// in the same order, so that hits, counters and what the faults remember are the same.
     #[test]
     fn candidates_are_those_of_a_walk_over_all_faults(steps in prop::collection::vec(step(), 1..60)) {
-        let (mut faults, mut walk, seed) = (Faults::default(), Walk::default(), Seed::new("amber-otter-lamp"));
+        let mut faults = Faults::default();
+        let mut walk = Walk::default();
+        let seed = Seed::new("amber-otter-lamp");
         for (number, step) in steps.into_iter().enumerate() {
             let at = SimTime::from_millis(number as u64 * 1_000);
             match step {
                 Step::Put(name, fault) => {
-                    let (id, record) = (ResourceId::fault("default", name), FaultRecord { began: at, ..FaultRecord::default() });
+                    let id = ResourceId::fault("default", name);
+                    let record = FaultRecord { began: at, ..FaultRecord::default() };
                     faults.put(at, &id, &fault, record, KnownBefore { affected_ids: &[], is_cut: false, notices: &[], skipped: &[] });
                     walk.0.insert(name.to_owned(), faults.get(&id).expect("it was put").clone());
                 }
@@ -183,7 +186,8 @@ proptest! {
                 }
                 Step::Call(verb, can_leak, spec, cluster) => {
                     let subject = Subject { spec: &spec, cluster: cluster.as_ref() };
-                    let (as_adopted, key) = (None, OnceCell::new());
+                    let as_adopted = None;
+                    let key = OnceCell::new();
                     let call = Call { verb, caller: "test", subject, can_leak, at, as_adopted, key };
                     prop_assert_eq!(faults.strike(&call, &seed), walk.strike(&call, &seed));
                 }

@@ -62,7 +62,8 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     if !(context.carries_out)(&object.spec.fault) || object.metadata.deletion_timestamp.is_some() {
         return Ok(Outcome::Done);
     }
-    let (name, now) = (object.name_any(), (context.clock)());
+    let name = object.name_any();
+    let now = (context.clock)();
     if let Some(message) = paused(&*object, None) {
         // Its Faults stay as they are.
         if let Some(status) = paused_status(&object, message, now) {
@@ -88,7 +89,8 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     });
     let mut plan = plan(&object, Some(&selector).filter(|_| mistake.is_none()), places);
     let endings = act(&context.client, &object, std::mem::take(&mut plan.acts)).await;
-    let (mut refused, mut failed) = (Vec::new(), None);
+    let mut refused = Vec::new();
+    let mut failed = None;
     for ending in endings {
         match ending {
             Ending::Done => {}

@@ -28,7 +28,8 @@ pub(super) fn status(
         let numbers = plan.standing.iter().filter_map(|fault| fault.status.as_ref());
         numbers.fold(0_u64, |sum, status| sum.saturating_add(number(of(status))))
     };
-    let (matched, hits) = (sum(|status| status.matched), sum(|status| status.hits));
+    let matched = sum(|status| status.matched);
+    let hits = sum(|status| status.hits);
     let in_force: Vec<_> = plan.standing.iter().filter_map(|fault| in_force(object, fault)).collect();
     let is_in = |phase: &&str| in_force.iter().any(|status| status.phase == *phase);
     let phase = PHASES.into_iter().find(is_in).unwrap_or("Waiting");
@@ -40,7 +41,8 @@ pub(super) fn status(
             condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, mistake)
         }
         (None, Some(RefusedNamespace { namespace, message })) => {
-            let (count, all) = (refused.len(), plan.selected);
+            let count = refused.len();
+            let all = plan.selected;
             let message = format!(
                 "{count} of {all} namespaces cannot have the Fault; the first is {namespace}: {message}"
             );

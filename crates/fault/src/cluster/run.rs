@@ -60,7 +60,9 @@ pub fn run(
     });
     let forget = forget(Arc::clone(&context), runner.store(), runner.gone());
     let forget = shutdown.clone().run_until_cancelled_owned(forget);
-    let (of_namespace, of_fault, known) = (runner.store(), runner.store(), faults.clone());
+    let of_namespace = runner.store();
+    let of_fault = runner.store();
+    let known = faults.clone();
     let runner = runner
         .watches(&namespaces, move |namespace: &Namespace| {
             let objects = of_namespace.state();

@@ -37,9 +37,7 @@ pub(crate) enum UpdateError {
     /// The machine's object could not be read.
     #[error("failed to read InMemoryMachine {name}")]
     Read {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },

@@ -27,7 +27,8 @@ const TEMPLATE_SPEC: [&str; 3] = ["spec", "template", "spec"];
 /// patches.
 #[must_use]
 pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
-    let (current, desired) = (&request.current, &request.desired);
+    let current = &request.current;
+    let desired = &request.desired;
     if is_off(&request.settings) || !is_simulated(&current.infrastructure_machine, "InMemoryMachine") {
         return CanUpdateMachineResponse::default();
     }
@@ -52,7 +53,8 @@ pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachine
 /// Returns patches for those changes of a `MachineSet` that can be made in place, as [`can_update_machine`] does.
 #[must_use]
 pub fn can_update_machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
-    let (current, desired) = (&request.current, &request.desired);
+    let current = &request.current;
+    let desired = &request.desired;
     let simulated = is_simulated(&current.infrastructure_machine_template, "InMemoryMachineTemplate");
     if is_off(&request.settings) || !simulated {
         return CanUpdateMachineSetResponse::default();

@@ -49,8 +49,10 @@ const MEMORY_MAX: usize = 512 << 20;
 pub(crate) fn run(seconds: u64, only: &str) -> anyhow::Result<bool> {
     nephele_poll_time::measure_with(thread_time);
     // The management API is another process elsewhere, so its work is not that of the manager's threads.
-    let (manager, api, attacker, prober) =
-        (threads("manager", 2)?, threads("api", 1)?, threads("attacker", 1)?, threads("prober", 1)?);
+    let manager = threads("manager", 2)?;
+    let api = threads("api", 1)?;
+    let attacker = threads("attacker", 1)?;
+    let prober = threads("prober", 1)?;
     let starting = Whole::start(api.handle().clone());
     let whole = Arc::new(manager.block_on(async { tokio::spawn(starting).await.context("it panicked")? })?);
     let observe = |time| {
@@ -96,7 +98,8 @@ fn show(name: &str, alone: &Seen, seen: &Seen) -> bool {
     let mut broken = Vec::new();
     let mut columns = String::new();
     for (asked, target) in ASKED.iter().enumerate() {
-        let (p99, failures) = (seen.p99(asked), seen.failures[asked]);
+        let p99 = seen.p99(asked);
+        let failures = seen.failures[asked];
         let limit =
             if asked == HEALTH { HEALTH_MAX } else { (alone.p99(asked) * LATENCY_FACTOR).max(LATENCY_MIN) };
         if p99 > limit || failures > 0 {

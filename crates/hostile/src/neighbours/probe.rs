@@ -18,7 +18,6 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// What the probers saw.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seen {
-    /// Each prober's latencies, sorted.
     pub(super) latencies: [Vec<Duration>; 4],
     /// Requests that were refused or not answered.
     pub(super) failures: [u64; 4],
@@ -68,7 +67,8 @@ pub(super) async fn probe(whole: &Arc<Whole>, time: Duration) -> Seen {
 }
 
 async fn ask(asked: usize, server: Server, end: Instant) -> (Vec<Duration>, u64) {
-    let (mut latencies, mut failures) = (Vec::new(), 0);
+    let mut latencies = Vec::new();
+    let mut failures = 0;
     let mut connection = None;
     let mut round = 0_u64;
     let mut next = Instant::now();
@@ -142,7 +142,9 @@ async fn once(
 
 /// The longest time between two renewals.
 async fn renewals(whole: Arc<Whole>, end: Instant) -> Duration {
-    let (mut longest, mut last, mut since) = (Duration::ZERO, whole.renewed(), Instant::now());
+    let mut longest = Duration::ZERO;
+    let mut last = whole.renewed();
+    let mut since = Instant::now();
     while Instant::now() < end {
         sleep(Duration::from_millis(20)).await;
         longest = longest.max(since.elapsed());

@@ -54,7 +54,8 @@ pub(super) async fn pairs(server: Server) {
     loop {
         let mut sessions = JoinSet::new();
         for _ in 0..SESSIONS {
-            let (server, path) = (server.clone(), path.clone());
+            let server = server.clone();
+            let path = path.clone();
             sessions.spawn(async move {
                 let Ok(mut connection) = server.connect(false, None).await else { return };
                 let Ok(response) = connection.send(upgrade(&server, &path)).await else { return };

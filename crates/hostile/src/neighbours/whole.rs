@@ -52,7 +52,6 @@ pub(super) struct Whole {
     pub(super) diagnostics: Server,
     /// The cluster whose client is hostile.
     pub(super) hostile: Server,
-    /// The other cluster.
     pub(super) neighbour: Server,
     _urgent: Urgent,
 }
@@ -209,9 +208,11 @@ async fn cluster(api: &ManagementApi, namespace: &str) -> anyhow::Result<Server>
         .patch_status(&name, &PatchParams::default(), &status)
         .await?;
     let now = Timestamp::now();
-    let (not_before, not_after) = (now - SignedDuration::from_hours(1), now + SignedDuration::from_hours(24));
+    let not_before = now - SignedDuration::from_hours(1);
+    let not_after = now + SignedDuration::from_hours(24);
     let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, not_before, not_after)?;
-    let (certificate, key) = (authority.certificate_pem(), authority.key_pem());
+    let certificate = authority.certificate_pem();
+    let key = authority.key_pem();
     let secret = objects::secret(&name, Purpose::Cluster, certificate.as_bytes(), key.as_bytes());
     create(&client, namespace, secret).await?;
     create(&client, namespace, objects::authority_secret(&name, Purpose::Etcd)).await?;

@@ -77,7 +77,6 @@ impl Body for Payload {
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    /// None for plain HTTP/1.1.
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// The address to come from.
     pub(super) from: Ipv4Addr,

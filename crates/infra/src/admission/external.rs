@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_cluster_of_another_manager_stays_theirs() {
-        let (theirs, ours) = (json!({MANAGED_BY_ANNOTATION: "", "a": "b"}), json!({"a": "b"}));
+        let theirs = json!({MANAGED_BY_ANNOTATION: "", "a": "b"});
+        let ours = json!({"a": "b"});
         let update = |old: &Value, new: &Value| Change::Update { old: cluster(old), new: cluster(new) };
         let message = "InMemoryCluster.infrastructure.cluster.x-k8s.io \"c\" is invalid: \
                        metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be removed: \

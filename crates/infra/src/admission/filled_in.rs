@@ -59,7 +59,8 @@ mod tests {
 
     fn kept(kind: &str, old: &Value, new: &Value) -> Value {
         let fields = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, fields)| *fields);
-        let (old, mut new) = (json!({ "spec": old }), json!({ "spec": new }));
+        let old = json!({ "spec": old });
+        let mut new = json!({ "spec": new });
         keep(fields.expect("a kind"), &old, &mut new);
         new["spec"].take()
     }

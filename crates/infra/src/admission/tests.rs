@@ -45,8 +45,8 @@ fn only_a_dry_run_of_the_topology_controller_may_change_a_spec() {
         (true, marked, json!({}), false),
     ] {
         for kind in TemplateKind::ALL {
-            let (old, new) =
-                (template(&json!({"a": 1}), &old_annotations), template(&json!({"a": 2}), &new_annotations));
+            let old = template(&json!({"a": 1}), &old_annotations);
+            let new = template(&json!({"a": 2}), &new_annotations);
             let request = AdmissionRequest { dry_run, ..update(old, new) };
             assert_eq!(decide(kind, &request).is_ok(), allowed, "{kind:?} {dry_run} {request:?}");
         }

@@ -11,18 +11,14 @@ pub(crate) enum Error {
     Read {
         /// The kind of the object.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// A claim could not be created.
     #[error("failed to create IPAddressClaim {name}")]
     Create {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

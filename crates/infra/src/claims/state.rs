@@ -18,7 +18,6 @@ pub(crate) enum ClaimState {
     /// The IPAM provider works on the claim, or cannot fulfil it; with the provider's own reason and message if it
     /// gives any.
     Waiting {
-        /// One word.
         reason: String,
         /// For people; may be empty.
         message: String,

@@ -56,18 +56,14 @@ enum Error {
     /// A Secret could not be created.
     #[error("failed to create Secret {name}")]
     Create {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// An existing Secret could not be read.
     #[error("failed to read Secret {name}")]
     Read {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

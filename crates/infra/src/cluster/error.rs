@@ -11,9 +11,7 @@ pub(crate) enum Error {
     /// A Secret could not be read.
     #[error("failed to read Secret {name}")]
     Secret {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

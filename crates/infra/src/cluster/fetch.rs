@@ -39,8 +39,8 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
     let owner = owner_cluster(&object.metadata);
     let Some(id) = cluster_of(&object.metadata) else { return Ok(Fetched::default()) };
     let cluster = context.cluster(&id);
-    let (ca_name, etcd_name) =
-        (AuthoritySecret::cluster_name(&id.name), AuthoritySecret::etcd_name(&id.name));
+    let ca_name = AuthoritySecret::cluster_name(&id.name);
+    let etcd_name = AuthoritySecret::etcd_name(&id.name);
     let mut ca = context.secrets.get(&namespace, &ca_name);
     let mut etcd = context.secrets.get(&namespace, &etcd_name);
     // Users may bring their own authorities and need not label them, so that the cache does not have them.

@@ -87,7 +87,8 @@ fn cloud(object: &InMemoryCluster, location: &Location) -> Option<Condition> {
 }
 
 fn missing_cloud(name: &str) -> Condition {
-    let (kind, reason) = (types::CLOUD_AVAILABLE, reasons::CLOUD_NOT_FOUND);
+    let kind = types::CLOUD_AVAILABLE;
+    let reason = reasons::CLOUD_NOT_FOUND;
     condition(kind, conditions::FALSE, reason, missing_message(name))
 }
 
@@ -95,7 +96,8 @@ fn load_balancer(object: &InMemoryCluster, applied: &Applied) -> Condition {
     let kind = types::LOAD_BALANCER_AVAILABLE;
     match &applied.endpoint {
         Ok(endpoint) => {
-            let (host, advertised) = (&endpoint.host, &applied.advertised_host);
+            let host = &endpoint.host;
+            let advertised = &applied.advertised_host;
             // The user chose the host, or a manager with another configuration did: a published endpoint never changes.
             let message = if host == advertised {
                 String::new()

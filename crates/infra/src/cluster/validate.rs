@@ -24,7 +24,6 @@ use crate::secret::AuthoritySecret;
 pub(super) enum Validated {
     /// The InMemoryCluster is externally managed (the annotation `cluster.x-k8s.io/managed-by`).
     ExternallyManaged {
-        /// Its Cluster.
         id: Option<ClusterId>,
         /// The cluster to run for its machines, once the external manager has published the endpoint. The machines work
         /// like those of any other cluster (Cluster API, proposal 20210203, externally managed infrastructure):

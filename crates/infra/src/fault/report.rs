@@ -119,8 +119,12 @@ mod tests {
     }
 
     fn observed(hits: u64, last_hits: Vec<FaultHit>) -> Option<FaultObservation> {
-        let (phase, began, matched) = (FaultPhase::Active, at(1), hits + 2);
-        let (affected, leaked, windows) = (affected(), vec![], 0);
+        let phase = FaultPhase::Active;
+        let began = at(1);
+        let matched = hits + 2;
+        let affected = affected();
+        let leaked = vec![];
+        let windows = 0;
         let skipped = vec![];
         Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, skipped, leaked })
     }

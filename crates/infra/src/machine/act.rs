@@ -128,7 +128,8 @@ async fn removed(
 /// Restores a machine whose creation began before a restart, without writing to its object. A machine that runs is left
 /// alone.
 fn keep(object: &InMemoryMachine, context: &Context, spec: MachineSpec) -> Outcome {
-    let (id, role) = (spec.id.clone(), spec.role);
+    let id = spec.id.clone();
+    let role = spec.role;
     let is_there = context.cloud.observe_machine(&id).is_some();
     let goes = object.metadata.deletion_timestamp.is_some() || object.termination().is_some();
     let made = match () {
@@ -166,7 +167,8 @@ async fn provide(
         spec.kubeadm = Some(kubeadm);
     }
     claims::own_again(object, &spec.id.cluster.name, context).await.map_err(Error::Claims)?;
-    let (id, role) = (spec.id.clone(), spec.role);
+    let id = spec.id.clone();
+    let role = spec.role;
     let made = context.cloud.ensure_machine(spec);
     // The answer to its creation says what was made, whatever becomes of the calls after it.
     let created = made.is_ok() && object.origin().is_none();
@@ -349,7 +351,8 @@ async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Err
     if object.has_ended() || !has_begun(object) {
         return Ok(());
     }
-    let (mut wanted, now) = (object.clone(), MicroTime(context.now()));
+    let mut wanted = object.clone();
+    let now = MicroTime(context.now());
     let begun = object.deletion().map_or_else(|| now.clone(), |deletion| deletion.time);
     wanted.instance_mut().deletion = Some(deletion::Deletion { time: begun, ended: Some(now) });
     note(object, context, wanted).await
@@ -385,7 +388,8 @@ async fn terminate(
     noted: bool,
     now: Timestamp,
 ) -> Result<(Option<InMemoryMachine>, Result<Deletion, MachineError>), Error> {
-    let (id, mut written) = (spec.id.clone(), None);
+    let id = spec.id.clone();
+    let mut written = None;
     if !noted {
         let mut wanted = object.clone();
         wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });

@@ -18,11 +18,8 @@ pub(crate) enum Error {
     /// An object could not be read.
     #[error("failed to read {kind} {name}")]
     Read {
-        /// Its kind.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

@@ -57,7 +57,8 @@ pub(super) async fn owner(object: &InMemoryMachine, context: &Context) -> Result
     let owner = owner_machine(&object.metadata);
     let mut machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
     if let Some(cached) = machine.as_deref().filter(|cached| software::follows(object, cached)) {
-        let (api, name) = (Api::<Machine>::namespaced(context.client.clone(), &namespace), cached.name_any());
+        let api = Api::<Machine>::namespaced(context.client.clone(), &namespace);
+        let name = cached.name_any();
         let found =
             api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
         machine = found.map(Arc::new);

@@ -78,7 +78,8 @@ fn to_be(object: &InMemoryMachine, spec: &MachineSpec) -> Instance {
 
 /// The machine as it was, read from its object, the only part that is left. Pure.
 fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
-    let (status, origin) = (object.status.clone().unwrap_or_default(), object.origin());
+    let status = object.status.clone().unwrap_or_default();
+    let origin = object.origin();
     let began = status.start_time.is_some() || origin.is_some();
     let provider_id = match id.filter(|_| began) {
         Some(id) => provider_id(object, id),

@@ -91,11 +91,7 @@ pub(super) enum Simulated {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
     /// The cluster has failure domains, but not this one.
-    FailureDomain {
-        wanted: String,
-        /// Sorted.
-        known: Vec<String>,
-    },
+    FailureDomain { wanted: String, known: Vec<String> },
     /// The catalog does not have the instance type, image or version, or the catalog does not exist.
     Unknown(CloudError),
 }
@@ -112,7 +108,8 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
             None => Validated::WithoutOwner(id),
         };
     }
-    let (machine, cluster) = (fetched.machine.take(), fetched.cluster.take());
+    let machine = fetched.machine.take();
+    let cluster = fetched.cluster.take();
     let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused());
     let paused = why_rests("InMemoryMachine", &object.metadata, paused);
     let found = machine.zip(cluster).zip(id.clone());

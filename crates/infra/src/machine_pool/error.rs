@@ -9,35 +9,25 @@ pub(crate) enum Error {
     /// The machines of the pool could not be listed.
     #[error("failed to list the {kind}s of the pool")]
     List {
-        /// The kind.
         kind: &'static str,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// A machine could not be created.
     #[error("failed to create InMemoryMachine {name}")]
     Create {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// An InMemoryMachine with the name of a new machine exists and does not belong to this pool.
     #[error("failed to create InMemoryMachine {name}: it exists and does not belong to this pool")]
-    Taken {
-        /// The name.
-        name: String,
-    },
+    Taken { name: String },
     /// A machine could not be read.
     #[error("failed to read {kind} {name}")]
     Read {
-        /// The kind.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn the_name_of_a_long_pool_fits_into_a_host_name() {
-        let (one, other) = ("x".repeat(100), format!("{}y", "x".repeat(99)));
+        let one = "x".repeat(100);
+        let other = format!("{}y", "x".repeat(99));
         for pool in [one.as_str(), other.as_str(), "a.b", &format!("{}.{}", "x".repeat(43), "y".repeat(60))] {
             let longest = name(pool, 999_999_999);
             assert!(longest.len() <= NAME_MAX && !longest.contains(['.', '_']), "{longest}");

@@ -276,7 +276,8 @@ fn surplus(
     // Youngest first: the list is sorted by number.
     staying.reverse();
     staying.sort_by_key(|member| (!member.is_marked(), !is_outdated(member), member.ready));
-    let (mut ready, rolling) = (replicas.ready, replicas.outdated > 0);
+    let mut ready = replicas.ready;
+    let rolling = replicas.outdated > 0;
     let mut count = replicas.staying.saturating_sub(replicas.wanted);
     staying.into_iter().take_while(move |member| {
         let spared = member.ready && rolling && !member.is_marked() && ready <= replicas.wanted;

@@ -28,7 +28,8 @@ pub(super) fn scaled(
     now: Timestamp,
 ) -> InMemoryMachinePoolStatus {
     let mut report = Report::on(object, now).not_paused();
-    let (ready, current) = (replicas_ready(scale), up_to_date(scale));
+    let ready = replicas_ready(scale);
+    let current = up_to_date(scale);
     let faults = [&ready, &current].into_iter().filter(|condition| condition.status == conditions::FALSE);
     let faults: Vec<_> = faults.map(|fault| format!("{}: {}", fault.type_, fault.message)).collect();
     report.set(ready);

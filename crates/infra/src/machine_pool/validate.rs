@@ -44,7 +44,6 @@ pub(super) struct Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Model {
     pub(super) cluster: String,
-    /// The MachinePool.
     pub(super) pool: String,
     pub(super) version: String,
     pub(super) machine: PoolMachine,
@@ -55,7 +54,6 @@ pub(super) struct Model {
 /// All machines of a pool, and Machines without an InMemoryMachine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Members {
-    /// Sorted by name.
     pub(super) all: Vec<Member>,
     /// Machines that are not being deleted although their InMemoryMachine is gone or being deleted.
     pub(super) dangling: Vec<String>,

@@ -98,7 +98,8 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
     // The schema refuses a negative number.
     let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
     let capacity = vec![Capacity { zone: "a".into(), count: 7, ..Capacity::default() }];
-    let (instance_types, images) = (types, vec![windows]);
+    let instance_types = types;
+    let images = vec![windows];
     let duration = |text| GoDuration::parse(text).expect("a duration");
     let fixed = Distribution::Fixed { duration: duration("5s") };
     let spec = SimulatedCloudSpec {

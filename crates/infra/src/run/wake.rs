@@ -31,7 +31,9 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
         let clusters = context.clusters.clone();
         move |id: &ClusterId| infrastructure_of_cluster(&*clusters.get(&id.namespace, &id.name)?)
     };
-    let (of_secret, of_change, store) = (of(context), of(context), runner.store());
+    let of_secret = of(context);
+    let of_change = of(context);
+    let store = runner.store();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) | Changed::Backends(id) => of_change(&id).into_iter().collect(),
@@ -121,7 +123,9 @@ pub(super) fn faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fa
 /// cluster changes. A machine that waits for an extension is also reconciled when the registered extensions change.
 pub(super) fn machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
     let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
-    let (of_cluster, of_change, of_wake) = (of(context), of(context), of(context));
+    let of_cluster = of(context);
+    let of_change = of(context);
+    let of_wake = of(context);
     let asking = machine::waiting(context.hooks.changes(), runner.store());
     runner
         .watches(&context.machines, infrastructure_of_machine)
@@ -147,7 +151,9 @@ pub(super) fn machine_pools(
     let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
         pools.get(&ObjectRef::new(name).within(namespace)).and_then(|pool| infrastructure_of_pool(&pool))
     };
-    let (of_machines, of_resolved_clouds, store) = (pools.clone(), pools.clone(), runner.store());
+    let of_machines = pools.clone();
+    let of_resolved_clouds = pools.clone();
+    let store = runner.store();
     let of_cluster = |pools: &Store<MachinePool>, id: &ClusterId| -> Vec<ObjectRef<InMemoryMachinePool>> {
         let ours = |pool: &MachinePool| {
             pool.metadata.namespace.as_ref() == Some(&id.namespace) && pool.spec.cluster_name == id.name
@@ -189,7 +195,9 @@ pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) 
         let objects = objects.iter().filter(|object| cluster_of(object.meta()).as_ref() == Some(id));
         objects.map(|object| ObjectRef::from_obj(&**object)).collect()
     };
-    let (of_clusters, of_clouds, store) = (runner.store(), runner.store(), runner.store());
+    let of_clusters = runner.store();
+    let of_clouds = runner.store();
+    let store = runner.store();
     let triggers = context.machine_triggers.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&store, &id),

@@ -25,7 +25,8 @@ pub(crate) fn status(found: &nephele_cloud::MistakesByCaller) -> Vec<MistakesByC
 pub(crate) fn history(listed: &[MistakesByCaller]) -> nephele_cloud::MistakesByCaller {
     let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
     let of_caller = |MistakesByCaller { caller, double_creates, missed_reads }: &MistakesByCaller| {
-        let (double_creates, missed_reads) = (number(*double_creates), number(*missed_reads));
+        let double_creates = number(*double_creates);
+        let missed_reads = number(*missed_reads);
         (caller.clone(), CallerMistakes { double_creates, missed_reads })
     };
     listed.iter().map(of_caller).collect()
@@ -39,7 +40,8 @@ pub(crate) fn publish(
     events: &Events,
 ) {
     for News { reason, action, note } in news(before, after) {
-        let (regarding, severity) = (object.object_ref(&()), Severity::Warning);
+        let regarding = object.object_ref(&());
+        let severity = Severity::Warning;
         events.publish(Event { regarding, severity, reason, action, note });
     }
 }
@@ -54,7 +56,8 @@ struct News {
 
 /// What was found about a caller for the first time between two statuses. Pure.
 fn news(before: &[MistakesByCaller], after: &[MistakesByCaller]) -> Vec<News> {
-    let (before, after) = (history(before), history(after));
+    let before = history(before);
+    let after = history(after);
     let mut news = Vec::new();
     for (caller, now) in after {
         let known = before.get(&caller).copied().unwrap_or_default();

@@ -51,7 +51,8 @@ pub(crate) async fn reconcile(
         }
         return Ok(Outcome::WaitingOn("unpaused"));
     }
-    let (id, now) = ((object.namespace().unwrap_or_default(), object.name_any()), context.now());
+    let id = (object.namespace().unwrap_or_default(), object.name_any());
+    let now = context.now();
     let known = object.status.clone().unwrap_or_default();
     delete_leaked(&object, &known, &context);
     let observed = context.cloud.observe_cloud(&id.0, &id.1);
@@ -77,7 +78,8 @@ pub(crate) async fn reconcile(
 /// Deletes the leaked instances and load balancers of a SimulatedCloud, if its spec says so and the status, where people
 /// look for them, lists all of them.
 fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context: &Context) {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let namespace = object.namespace().unwrap_or_default();
+    let name = object.name_any();
     let record = context.cloud.observe_cloud(&namespace, &name).record;
     let (instances, balancers) = leaked::to_api(&record.leaked, &name);
     let are_listed = (&instances, &balancers) == (&listed.leaked_instances, &listed.leaked_load_balancers);

@@ -43,7 +43,8 @@ fn templates_say_what_their_machines_have() {
         hardware.capacity.insert("memory".into(), memory.into());
         ExpectedCapacity::Machines(hardware)
     };
-    let (of_large, of_usual) = (cpu("8", "16Gi"), cpu("2", "4Gi"));
+    let of_large = cpu("8", "16Gi");
+    let of_usual = cpu("2", "4Gi");
     assert_eq!(said(&template("large"), &of_large), large);
     assert_eq!(said(&template(""), &of_usual), usual);
     let mut pools = InMemoryMachinePoolTemplate::default();
@@ -65,7 +66,8 @@ fn a_template_of_an_unknown_type_says_nothing() {
 
 #[test]
 fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there() {
-    let (object, expected_capacity) = (template("large"), ExpectedCapacity::Machines(Hardware::default()));
+    let object = template("large");
+    let expected_capacity = ExpectedCapacity::Machines(Hardware::default());
     let mut cluster = objects::cluster("demo");
     cluster.spec.paused = Some(true);
     let waiting = Plan::Leave(Outcome::WaitingOn("unpaused"));

@@ -83,7 +83,8 @@ impl Extension {
     pub(crate) fn serve(&mut self) {
         let listener = TcpListener::bind(self.address).expect("a free port");
         self.address = listener.local_addr().expect("an address");
-        let (before, after) = (self.script.clone(), self.script.clone());
+        let before = self.script.clone();
+        let after = self.script.clone();
         let mount = Mount::new(catalog())
             .on_with(BeforeMachineCreate, "quota", self.options.clone(), move |request, _| {
                 let objects = [&request.cluster, &request.machine, &request.infrastructure_machine];

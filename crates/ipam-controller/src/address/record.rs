@@ -26,7 +26,6 @@ pub(crate) struct Record {
     /// Whether its pool is an owner, too. Only this provider adds that owner.
     pub(crate) owned_by_pool: bool,
     pub(crate) finalizers: Finalizers,
-    /// Its deletion timestamp.
     pub(crate) deleted_at: Option<Timestamp>,
 }
 

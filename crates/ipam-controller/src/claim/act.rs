@@ -78,7 +78,8 @@ pub(super) async fn create_address(
 ) -> Result<Binding, Error> {
     let made = address_of_claim(claim, &pool.key, &pool.facts().uid, grant);
     let api = addresses(claim, context);
-    let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
+    let name = owner(&claim.metadata);
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
     let _permit = pool.write_permit().await;
     let until = pool.sending(&name, uid);
     let created = create(&context.client, &made).await;
@@ -166,7 +167,8 @@ pub(super) async fn release(
     pool: Option<&Arc<Pool>>,
     context: &Context,
 ) -> Result<Released, Error> {
-    let (name, uid) = (owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
+    let name = owner(&claim.metadata);
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
     let allocation = match pool {
         Some(pool) => {
             pool.withdraw(&name);
@@ -223,7 +225,8 @@ async fn give_back(
     let late = match pool.filter(|_| context.faults.any() && !facts.deleting) {
         None => Release::Now,
         Some(pool) => {
-            let (subject, now) = (context.subject(claim), context.now());
+            let subject = context.subject(claim);
+            let now = context.now();
             context.faults.release(&subject, &pool.key, record.block, released_at, now)
         }
     };

@@ -36,7 +36,6 @@ use crate::pool::{Block, PoolKey};
 /// All Faults of addresses. While the board is locked, no pool is: a pool may ask while it is locked itself.
 pub(crate) struct Faults {
     address_faults: Mutex<AddressFaults>,
-    /// Whether there is any.
     any: AtomicBool,
     changed: Notify,
     /// The namespaces whose Faults have changed, and whose claims and pools have to be woken.

@@ -100,7 +100,9 @@ pub(crate) async fn follow(
     let run_cluster_faults = run_cluster_faults(&context, &services, concurrency, shutdown.clone());
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let runner = Runner::<Fault>::new("addressfault", &services, api, &context.filter, concurrency);
-    let (store, listed, gone) = (runner.store(), runner.listed(), runner.gone());
+    let store = runner.store();
+    let listed = runner.listed();
+    let gone = runner.gone();
     let target = Addresses::new(Arc::clone(&context));
     let controller = Arc::new(FaultController::new(
         target,

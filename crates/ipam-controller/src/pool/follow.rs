@@ -85,7 +85,8 @@ struct Known<K> {
 
 impl<K: PoolObject> Followed<K> {
     fn applied(&mut self, object: K) {
-        let (key, uid) = (object.key(), object.meta().uid.clone());
+        let key = object.key();
+        let uid = object.meta().uid.clone();
         if let Some(known) = self.known.get(&key) {
             if known.uid == uid {
                 known.newest.send_replace(Arc::new(object));

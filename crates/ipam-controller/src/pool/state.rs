@@ -23,7 +23,6 @@ pub(crate) struct Pool {
     pub(crate) key: PoolKey,
     pub(super) allocations: Mutex<Allocations>,
     pub(super) facts: Mutex<Facts>,
-    /// Wakes the pool's task.
     pub(super) work: Notify,
     writes: Semaphore,
 }

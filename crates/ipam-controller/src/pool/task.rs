@@ -460,7 +460,8 @@ impl<K: PoolObject> PoolTask<K> {
         if Instant::now() < due {
             return Ok(Some(due));
         }
-        let (generation, now) = (self.object.meta().generation, self.context.now());
+        let generation = self.object.meta().generation;
+        let now = self.context.now();
         let status = match self.why_paused() {
             Some(message) => report::paused(self.object.pool_status(), message, generation, now),
             None => report::resumed(self.draft(None), generation, now),

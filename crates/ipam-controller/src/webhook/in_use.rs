@@ -63,7 +63,8 @@ impl InUse {
 
     /// Whether the management cluster has the pool with this uid.
     async fn exists(&self, uid: Option<&str>) -> Result<bool, LookError> {
-        let (client, resource) = (self.client.clone(), &self.resource);
+        let client = self.client.clone();
+        let resource = &self.resource;
         let pools: Api<DynamicObject> = match &self.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),

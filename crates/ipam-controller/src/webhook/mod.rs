@@ -133,7 +133,8 @@ where
         Change::Create(pool) => checked(kind, &request.name, pool.spec()),
         Change::Update { old, new } => {
             let uid = old.meta().uid.as_deref();
-            let (old, new) = (old.spec(), new.spec());
+            let old = old.spec();
+            let new = new.spec();
             if old == new {
                 return Ok(new.warnings());
             }

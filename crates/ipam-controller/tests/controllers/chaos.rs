@@ -59,7 +59,9 @@ impl Connection {
             0 => Duration::from_millis(draws.next(4000)),
             _ => Duration::from_millis(draws.next(20)),
         };
-        let (lost, answer_lost, given_up) = (draws.once_in(15), draws.once_in(15), draws.once_in(15));
+        let lost = draws.once_in(15);
+        let answer_lost = draws.once_in(15);
+        let given_up = draws.once_in(15);
         let before = if given_up { Duration::from_millis(draws.next(30_000)) } else { delay(&mut draws) };
         Fate { lost, answer_lost, given_up, before, after: delay(&mut draws) }
     }
@@ -80,9 +82,11 @@ impl Connection {
     }
 
     fn client(self: &Arc<Self>, api: &ManagementApi) -> Client {
-        let (connection, server) = (Arc::clone(self), api.server().clone());
+        let connection = Arc::clone(self);
+        let server = api.server().clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (connection, server) = (Arc::clone(&connection), server.clone());
+            let connection = Arc::clone(&connection);
+            let server = server.clone();
             async move {
                 if !connection.trouble || request.uri().query().is_some_and(|query| query.contains("watch="))
                 {

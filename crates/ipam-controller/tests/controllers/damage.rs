@@ -113,7 +113,8 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
     for first in 0..3 {
         for is_reversed in [false, true] {
             let pool = world.api.get::<InClusterIPPool>("pool").await;
-            let (mut claims, mut addresses) = (Vec::new(), Vec::new());
+            let mut claims = Vec::new();
+            let mut addresses = Vec::new();
             for name in CLAIMS {
                 claims.push(world.api.get::<IPAddressClaim>(name).await);
                 addresses.push(world.api.get::<IPAddress>(name).await);

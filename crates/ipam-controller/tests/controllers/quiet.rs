@@ -60,11 +60,16 @@ struct Delays {
 fn client(api: &ManagementApi, delays: Delays, sent: &Arc<Sent>) -> Client {
     let draws = Arc::new(Mutex::new(Draws(delays.seed)));
     let work = Arc::new(Semaphore::new(delays.at_a_time.unwrap_or(Semaphore::MAX_PERMITS)));
-    let (server, sent) = (api.server().clone(), Arc::clone(sent));
+    let server = api.server().clone();
+    let sent = Arc::clone(sent);
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (server, sent, work) = (server.clone(), Arc::clone(&sent), Arc::clone(&work));
+        let server = server.clone();
+        let sent = Arc::clone(&sent);
+        let work = Arc::clone(&work);
         let draw = |most: Duration| Duration::from_micros(draws.lock().next(1 + most.as_micros() as u64));
-        let (before, after, lag) = (draw(delays.request), draw(delays.request), draw(delays.watch));
+        let before = draw(delays.request);
+        let after = draw(delays.request);
+        let lag = draw(delays.watch);
         async move {
             let path = request.uri().path().to_owned();
             let query = request.uri().query().unwrap_or_default().to_owned();
@@ -131,7 +136,8 @@ fn check(
 
 async fn quiet(delays: Delays) -> Result<(), TestCaseError> {
     const CLAIMS: usize = 80;
-    let (api, sent) = (ManagementApi::start(), Arc::new(Sent::default()));
+    let api = ManagementApi::start();
+    let sent = Arc::new(Sent::default());
     let client = client(&api, delays, &sent);
     let world = World::through(api, client, settings());
     world.pool("pool", spec(&["10.0.0.0/16"], 16, "10.0.0.1")).await;
@@ -173,7 +179,8 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     const CLAIMS: usize = 300;
-    let (api, sent) = (ManagementApi::start(), Arc::new(Sent::default()));
+    let api = ManagementApi::start();
+    let sent = Arc::new(Sent::default());
     let delays = Delays { seed: 7, request: Duration::ZERO, watch: Duration::ZERO, at_a_time: Some(4) };
     let client = client(&api, delays, &sent);
     let world = World::through(api, client, settings());
@@ -199,7 +206,8 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     let most = overtaken.max().expect("there are claims");
     let mut latencies: Vec<Duration> = told.iter().map(|(name, at)| *at - created[name]).collect();
     latencies.sort();
-    let (p50, p99) = (latencies[CLAIMS / 2], latencies[CLAIMS * 99 / 100]);
+    let p50 = latencies[CLAIMS / 2];
+    let p99 = latencies[CLAIMS * 99 / 100];
     println!("overtaken by {most} at most; p50 {p50:?}, p99 {p99:?}");
     assert!(most <= 2 * usize::from(settings().concurrency.get()), "overtaken by {most}");
     // The backlog grows evenly.

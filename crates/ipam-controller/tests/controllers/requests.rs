@@ -67,9 +67,11 @@ impl Log {
 
     /// A client with a limit of requests in progress, each of which takes [`WORK`].
     fn busy_client(api: &ManagementApi, at_a_time: usize) -> Client {
-        let (server, work) = (api.server().clone(), Arc::new(Semaphore::new(at_a_time)));
+        let server = api.server().clone();
+        let work = Arc::new(Semaphore::new(at_a_time));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (server, work) = (server.clone(), Arc::clone(&work));
+            let server = server.clone();
+            let work = Arc::clone(&work);
             async move {
                 if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
                     let _permit = work.acquire().await.expect("it is never closed");
@@ -84,13 +86,16 @@ impl Log {
 
     /// A client that records its requests, and whose watches of claims lag.
     fn client(self: &Arc<Self>, api: &ManagementApi) -> Client {
-        let (log, server) = (Arc::clone(self), api.server().clone());
+        let log = Arc::clone(self);
+        let server = api.server().clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (log, server) = (Arc::clone(&log), server.clone());
+            let log = Arc::clone(&log);
+            let server = server.clone();
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.expect("it is in memory").to_bytes();
-                let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default());
+                let path = head.uri.path().to_owned();
+                let query = head.uri.query().unwrap_or_default();
                 let watches = query.contains("watch=");
                 let (mut what, mut name) = described(&path);
                 if head.method == Method::POST {
@@ -126,7 +131,8 @@ fn described(path: &str) -> (String, String) {
     if parts.next_if_eq(&"namespaces").is_some() {
         parts.next();
     }
-    let (plural, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let plural = parts.next().unwrap_or_default();
+    let name = parts.next().unwrap_or_default();
     let separator = if parts.peek().is_some() { "/" } else { "" };
     (format!("{plural}{separator}{}", parts.next().unwrap_or_default()), name.to_owned())
 }
@@ -160,7 +166,8 @@ fn assert_order(requests: &[Sent], first: &str, second: &str) {
         let such = requests.iter().filter(|request| request.what == what);
         such.map(|request| (request.name.as_str(), request)).collect()
     };
-    let (firsts, seconds) = (of(first), of(second));
+    let firsts = of(first);
+    let seconds = of(second);
     assert_eq!(firsts.len(), CLAIMS);
     for (name, first) in firsts {
         assert!(first.answered < seconds[name].sent, "{first:?} and {:?}", seconds[name]);
@@ -169,7 +176,8 @@ fn assert_order(requests: &[Sent], first: &str, second: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind() {
-    let (api, log) = (ManagementApi::start(), Arc::new(Log::default()));
+    let api = ManagementApi::start();
+    let log = Arc::new(Log::default());
     let client = log.client(&api);
     let world = World::through(api, client, settings());
     world.pool("pool", spec(&["10.0.0.0/16"], 16, "10.0.0.1")).await;

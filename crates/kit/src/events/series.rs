@@ -170,7 +170,9 @@ mod tests {
         fn the_log_holds_at_most_twice_the_series_that_ever_ran_together(
             steps in collection::vec((prop_oneof![9 => Just(0), 1 => 1..8i64], 0..500u32), 1..1000),
         ) {
-            let (mut log, mut last_seen, mut now) = (SeriesLog::default(), HashMap::new(), 0);
+            let mut log = SeriesLog::default();
+            let mut last_seen = HashMap::new();
+            let mut now = 0;
             let mut most = 0;
             for (minutes, object) in steps {
                 now += minutes * 60;

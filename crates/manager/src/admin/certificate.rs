@@ -45,7 +45,8 @@ pub fn fingerprint(certificate: &[u8]) -> String {
 
 /// Makes a certificate.
 pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned, CertificateError> {
-    let (not_before, not_after) = (now - BACKDATED, now + VALIDITY);
+    let not_before = now - BACKDATED;
+    let not_after = now + VALIDITY;
     let authority =
         Authority::generate("nephele-diagnostics-ca", KeyAlgorithm::EcdsaP256, not_before, not_after)
             .map_err(CertificateError::Authority)?;

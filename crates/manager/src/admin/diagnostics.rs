@@ -225,7 +225,8 @@ mod tests {
         let since = tokio::time::Instant::now();
         let (client, _) = reviewing();
         let taken_away = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (client, elapsed) = (client.clone(), since.elapsed().as_secs());
+            let client = client.clone();
+            let elapsed = since.elapsed().as_secs();
             async move {
                 let refused = |code: u16| http::Response::builder().status(code).body(Body::empty());
                 match elapsed {
@@ -280,7 +281,8 @@ mod tests {
         let answering = Arc::new(tokio::sync::Semaphore::new(2));
         let gate = Arc::clone(&answering);
         let gated = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (client, gate) = (client.clone(), Arc::clone(&gate));
+            let client = client.clone();
+            let gate = Arc::clone(&gate);
             async move {
                 gate.acquire().await.expect("it stays open").forget();
                 client.send(request).await

@@ -63,10 +63,12 @@ impl Requests {
     }
 
     fn observed(&self, client: Client, maker: Maker, is_known: KnownResource) -> Client {
-        let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
+        let namespace = client.default_namespace().to_owned();
+        let valid_until = *client.valid_until();
         let requests = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (client, requests) = (client.clone(), requests.clone());
+            let client = client.clone();
+            let requests = requests.clone();
             async move {
                 let call = Call::of(request.method(), request.uri());
                 let response = client.send(request).await?;
@@ -156,7 +158,8 @@ mod tests {
         path: &str,
         observed: impl Fn(&Requests, Client) -> Client,
     ) -> (Vec<String>, Vec<String>) {
-        let (registry, readiness) = (Registry::new(), Readiness::default());
+        let registry = Registry::new();
+        let readiness = Readiness::default();
         let requests = Requests::new(&registry, &readiness).expect("a new registry");
         let service = tower::service_fn(|_: Request<Body>| async {
             let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,

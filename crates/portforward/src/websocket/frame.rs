@@ -129,7 +129,9 @@ struct Header {
 impl Header {
     fn read(buffer: &[u8]) -> Result<Option<Self>, WebSocketError> {
         let Some(&[first, second]) = buffer.first_chunk::<2>() else { return Ok(None) };
-        let (fin, kind, short) = (first & FIN != 0, first & 0x0f, u64::from(second & !MASKED));
+        let fin = first & FIN != 0;
+        let kind = first & 0x0f;
+        let short = u64::from(second & !MASKED);
         if first & RESERVED != 0 {
             return Err(WebSocketError::Reserved);
         }
@@ -208,7 +210,8 @@ mod tests {
 
     /// All events, with neighbouring data joined, because the cuts between pieces do not matter.
     fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Event>, WebSocketError> {
-        let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
+        let mut decoder = Decoder::default();
+        let mut buffer = BytesMut::new();
         let mut events: Vec<Event> = Vec::new();
         for piece in pieces {
             buffer.extend_from_slice(piece);
@@ -303,7 +306,8 @@ mod tests {
 
     #[test]
     fn message_of_any_length_is_handed_on_as_it_arrives() {
-        let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
+        let mut decoder = Decoder::default();
+        let mut buffer = BytesMut::new();
         buffer.extend_from_slice(b"\x82\xff\x00\x00\x00\xff\xff\xff\xff\xff\x00\x00\x00\x00ab");
         assert_eq!(decoder.decode(&mut buffer), Ok(Some(data(b"ab"))));
         assert_eq!(decoder.decode(&mut buffer), Ok(None));
@@ -346,7 +350,8 @@ mod tests {
 
         #[test]
         fn masking_in_pieces_is_masking_at_once(bytes in vec(any::<u8>(), 0..40), key in any::<[u8; 4]>(), at in 0usize..40) {
-            let (mut whole, mut pieces) = (bytes.clone(), bytes);
+            let mut whole = bytes.clone();
+            let mut pieces = bytes;
             Mask(key).apply(&mut whole);
             let (head, tail) = pieces.split_at_mut(at.min(whole.len()));
             let mut mask = Mask(key);

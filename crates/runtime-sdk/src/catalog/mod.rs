@@ -92,12 +92,7 @@ pub enum CatalogError {
     Name(Box<HookId>),
     /// Another type already has this hook or its path.
     #[error("{hook} is already taken by {taken}")]
-    Taken {
-        /// The new hook.
-        hook: Box<HookId>,
-        /// The existing hook.
-        taken: Box<HookId>,
-    },
+    Taken { hook: Box<HookId>, taken: Box<HookId> },
     /// The hook is not in the catalog.
     #[error("{0} is not in the catalog")]
     Unknown(Box<HookId>),
@@ -116,25 +111,20 @@ pub enum CatalogError {
         from: Box<HookId>,
         /// The version to convert to.
         to: Box<HookId>,
-        /// The cause.
         #[source]
         source: ConversionError,
     },
     /// A request could not be written as JSON.
     #[error("failed to write the request of {hook}")]
     Write {
-        /// The hook.
         hook: Box<HookId>,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
     /// A response could not be read.
     #[error("failed to read the response of {hook}")]
     Read {
-        /// The hook.
         hook: Box<HookId>,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -233,7 +223,8 @@ impl Catalog {
         Caller: Convert<Extension>,
         Extension: Hook,
     {
-        let (from, to) = (self.known(Caller::id())?, self.known(Extension::id())?);
+        let from = self.known(Caller::id())?;
+        let to = self.known(Extension::id())?;
         let erased = Erased {
             request: Arc::new(conversion::value(Caller::request)),
             response: Arc::new(conversion::value(Caller::response)),

@@ -58,7 +58,6 @@ impl fmt::Display for Subject {
 /// the handler's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// The most repetitions.
     pub times: u32,
     /// The wait before the first repetition. It doubles with each repetition.
     pub wait: Duration,

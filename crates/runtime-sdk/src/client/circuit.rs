@@ -16,9 +16,7 @@ use tokio::time::Instant;
 pub struct CircuitSettings {
     /// The number of failures in a row, at least 1.
     pub failures: u32,
-    /// The first wait.
     pub wait: Duration,
-    /// The longest wait.
     pub wait_max: Duration,
     /// The most random time that is added to a wait, as a fraction of it: callers that failed together should not
     /// retry together.

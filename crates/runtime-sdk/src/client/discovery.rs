@@ -31,7 +31,6 @@ pub enum UnknownHooks {
 /// The valid handlers of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
-    /// Its handlers, by name.
     pub handlers: Vec<Handler>,
     /// The skipped handlers, by name. Empty with [`UnknownHooks::Refuse`].
     pub skipped: Vec<DiscoveryProblem>,
@@ -48,38 +47,16 @@ pub enum DiscoveryProblem {
     Name(String),
     /// The timeout is out of range.
     #[error("timeoutSeconds of handler {handler:?} is {seconds}, not between 0 and {TIMEOUT_SECONDS_MAX}")]
-    Timeout {
-        /// The handler.
-        handler: String,
-        /// Its timeout.
-        seconds: i32,
-    },
+    Timeout { handler: String, seconds: i32 },
     /// The failure policy is unknown.
     #[error("failurePolicy of handler {handler:?} is {policy:?}, neither Fail nor Ignore")]
-    FailurePolicy {
-        /// The handler.
-        handler: String,
-        /// Its policy.
-        policy: String,
-    },
+    FailurePolicy { handler: String, policy: String },
     /// The `apiVersion` of the hook is malformed.
     #[error("apiVersion {api_version:?} of requestHook of handler {handler:?} is not a group and a version")]
-    ApiVersion {
-        /// The handler.
-        handler: String,
-        /// Its `apiVersion`.
-        api_version: String,
-    },
+    ApiVersion { handler: String, api_version: String },
     /// The catalog does not have the hook.
     #[error("requestHook {api_version}/{hook} of handler {handler:?} is not in the Runtime SDK catalog")]
-    UnknownHook {
-        /// The handler.
-        handler: String,
-        /// Its `apiVersion`.
-        api_version: String,
-        /// Its hook.
-        hook: String,
-    },
+    UnknownHook { handler: String, api_version: String, hook: String },
     /// There are more handlers than a status has room for.
     #[error("there are {0} handlers, more than {HANDLERS_MAX}")]
     TooMany(usize),

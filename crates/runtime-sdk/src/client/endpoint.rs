@@ -16,7 +16,6 @@ use crate::wire::{self, Bytes};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientConfig {
-    /// `https://host[:port][/path][?query]`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
     /// The Service, instead of the URL.
@@ -32,9 +31,7 @@ pub struct ClientConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReference {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The prefix of the hooks' paths. It begins with `/`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -63,9 +60,7 @@ pub enum EndpointError {
     /// The URL is malformed.
     #[error("the url {url:?} is malformed")]
     Url {
-        /// The given URL.
         url: String,
-        /// The cause.
         #[source]
         source: InvalidUri,
     },
@@ -80,12 +75,7 @@ pub enum EndpointError {
     Scheme(String),
     /// The namespace or the name of the Service is invalid.
     #[error("{namespace}/{name} is not a valid name of a Service")]
-    Service {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    Service { namespace: String, name: String },
     /// The port is invalid.
     #[error("{0} is not a port from 1 to 65535")]
     Port(i64),

@@ -24,7 +24,6 @@ pub(crate) const MESSAGE_MAX: usize = 4096;
 pub struct CallError {
     /// The full name of the handler.
     pub handler: String,
-    /// The cause.
     #[source]
     pub cause: CallCause,
 }
@@ -61,12 +60,7 @@ pub enum CallCause {
     Failure(String),
     /// The response has an unknown status.
     #[error("got unknown response status {status:?} with message: {message}")]
-    UnknownStatus {
-        /// The status.
-        status: String,
-        /// The message.
-        message: String,
-    },
+    UnknownStatus { status: String, message: String },
 }
 
 /// Why there was no response. A handler's failure policy applies to these errors.
@@ -87,7 +81,6 @@ pub enum ExternalError {
     /// The HTTP status is not 200.
     #[error("http call failed: got response with status code {code} != 200: {body:?}")]
     Status {
-        /// The HTTP status.
         code: u16,
         /// The beginning of the body.
         body: String,
@@ -145,9 +138,7 @@ impl CallError {
 #[derive(Debug, Error)]
 #[error("failed to call extension handlers for hook {hook:?}")]
 pub struct CallAllError {
-    /// The hook, as `<hook>.<group>`.
     pub hook: String,
-    /// The cause.
     #[source]
     pub cause: CallAllCause,
 }
@@ -186,9 +177,7 @@ impl CallAllError {
 #[derive(Debug, Error)]
 #[error("failed to discover extension {extension:?}")]
 pub struct DiscoverError {
-    /// The extension.
     pub extension: String,
-    /// The cause.
     #[source]
     pub cause: DiscoverCause,
 }
@@ -216,12 +205,7 @@ pub enum DiscoverCause {
     Failure(String),
     /// The response has an unknown status.
     #[error("got unknown response status {status:?} with message: {message}")]
-    UnknownStatus {
-        /// The status.
-        status: String,
-        /// The message.
-        message: String,
-    },
+    UnknownStatus { status: String, message: String },
     /// The response is not valid.
     #[error(transparent)]
     Invalid(InvalidDiscovery),

@@ -25,9 +25,7 @@ pub enum NamespaceError {
     /// The namespace cannot be read.
     #[error("failed to read namespace {namespace:?}")]
     Read {
-        /// The namespace.
         namespace: String,
-        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },

@@ -73,7 +73,6 @@ pub enum RegistryError {
     /// The handler's extension is known, but could not be registered.
     #[error("extension {extension:?} is not available: {cause}")]
     Unavailable {
-        /// The extension.
         extension: String,
         /// Why it could not be registered.
         cause: String,
@@ -81,9 +80,7 @@ pub enum RegistryError {
     /// The registration is invalid.
     #[error("failed to register extension {extension:?}")]
     Registration {
-        /// The extension.
         extension: String,
-        /// The cause.
         #[source]
         source: RegistrationError,
     },
@@ -109,7 +106,6 @@ impl RegistryError {
 /// An extension at warm-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
     pub name: String,
     /// Its registration, or why there is none.
     pub found: Result<Registration, String>,

@@ -15,7 +15,6 @@ pub struct LabelSelector {
     /// Required labels with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: Labels,
-    /// Further requirements.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
@@ -24,7 +23,6 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorRequirement {
-    /// The label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
@@ -59,20 +57,10 @@ pub enum SelectorError {
     Operator(String),
     /// Values are missing.
     #[error("the operator {operator} of label {key:?} needs values")]
-    NoValues {
-        /// The label.
-        key: String,
-        /// The operator.
-        operator: String,
-    },
+    NoValues { key: String, operator: String },
     /// Values are not allowed.
     #[error("the operator {operator} of label {key:?} takes no values")]
-    Values {
-        /// The label.
-        key: String,
-        /// The operator.
-        operator: String,
-    },
+    Values { key: String, operator: String },
     /// The label has no name.
     #[error("the selector has a label without a name")]
     Key,
@@ -198,7 +186,8 @@ mod tests {
             selector(json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }))
         };
         assert_eq!(one("a", "Is", &["b"]), Err(SelectorError::Operator("Is".into())));
-        let (key, operator) = ("a".to_owned(), "In".to_owned());
+        let key = "a".to_owned();
+        let operator = "In".to_owned();
         assert_eq!(one("a", "In", &[]), Err(SelectorError::NoValues { key: key.clone(), operator }));
         let operator = "Exists".to_owned();
         assert_eq!(one("a", "Exists", &["b"]), Err(SelectorError::Values { key, operator }));

@@ -18,11 +18,9 @@ pub use identity::{Identity, IdentityError, IdentityFiles};
 /// A serialised call.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The URL to call.
     pub uri: Uri,
     /// The authorities for the extension's certificate, in PEM. If empty, those of the system.
     pub ca_bundle: Arc<[u8]>,
-    /// The request, in JSON.
     pub body: Bytes,
     /// The caller waits until this time.
     pub deadline: Instant,
@@ -31,7 +29,6 @@ pub struct Outgoing {
 /// The answer of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The HTTP status.
     pub code: u16,
     /// The whole body when the status is 200, otherwise its beginning.
     pub body: Bytes,
@@ -57,10 +54,7 @@ pub enum TransportError {
     Exchange(#[source] BoxedError),
     /// The answer is too long.
     #[error("the response is longer than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
+    TooLarge { limit: usize },
     /// There was no answer in time.
     #[error("no answer came in time")]
     Timeout,

@@ -158,8 +158,10 @@ mod tests {
     /// HC-2.
     #[test]
     fn a_hook_is_not_called_again_too_soon() {
-        let (waits, now) = (Waits::default(), Instant::now());
-        let (one, other) = (Subject::new("ns", "one"), Subject::new("ns", "other"));
+        let waits = Waits::default();
+        let now = Instant::now();
+        let one = Subject::new("ns", "one");
+        let other = Subject::new("ns", "other");
         let get = |seconds: u64, subject| {
             waits.get::<BeforeClusterCreate>(now + Duration::from_secs(seconds), subject)
         };
@@ -185,7 +187,8 @@ mod tests {
 
     #[test]
     fn the_wait_that_is_over_first_makes_room() {
-        let (waits, now) = (Waits::new(2), Instant::now());
+        let waits = Waits::new(2);
+        let now = Instant::now();
         let subjects = ["a", "b", "c"].map(|name| Subject::new("ns", name));
         for (subject, seconds) in subjects.iter().zip([9, 5, 7]) {
             waits.put::<BeforeClusterCreate>(now, subject, &Created::retry_after(seconds, ""));

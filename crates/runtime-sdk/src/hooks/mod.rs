@@ -132,11 +132,9 @@ pub trait Hook: Send + Sync + 'static {
 pub struct HookMeta {
     /// A summary in one line.
     pub summary: &'static str,
-    /// A longer description.
     pub description: &'static str,
     /// The groups of operations that the hook belongs to.
     pub tags: &'static [&'static str],
-    /// Whether it is deprecated.
     pub deprecated: bool,
 }
 
@@ -169,11 +167,9 @@ impl HookMeta {
 /// The identity of a hook: group, version and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {
-    /// The group.
     pub group: Cow<'static, str>,
     /// The version of the group.
     pub version: Cow<'static, str>,
-    /// The name.
     pub hook: Cow<'static, str>,
 }
 

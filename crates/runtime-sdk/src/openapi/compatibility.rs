@@ -40,7 +40,8 @@ fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) 
             changes.push(format!("{name} has a different {key}"));
         }
     }
-    let (had, has) = (texts(&before["enum"]), texts(&after["enum"]));
+    let had = texts(&before["enum"]);
+    let has = texts(&after["enum"]);
     if had.is_empty() && !has.is_empty() {
         changes.push(format!("{name} has an enum now"));
     }
@@ -48,7 +49,8 @@ fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) 
     if !had.is_empty() && had != has {
         changes.push(format!("{name} has a different enum"));
     }
-    let (needed, needs) = (texts(&before["required"]), texts(&after["required"]));
+    let needed = texts(&before["required"]);
+    let needs = texts(&after["required"]);
     for (property, before) in fields(&before["properties"]) {
         match after["properties"].get(property) {
             None => changes.push(format!("{name}.{property} is gone")),
@@ -94,7 +96,8 @@ mod tests {
 
     #[test]
     fn what_comes_to_it_breaks_nothing_and_what_goes_does() {
-        let (old, new) = (cluster_api(Release::new(11)), cluster_api(Release::LATEST));
+        let old = cluster_api(Release::new(11));
+        let new = cluster_api(Release::LATEST);
         assert_eq!(breaking_changes(&old, &new), [""; 0]);
         let broken = breaking_changes(&new, &old);
         let hook = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/updatemachine/{name} is gone";

@@ -23,11 +23,8 @@ const CLUSTER_API_SCHEMAS: &str = "sigs.k8s.io.cluster-api.api.runtime.hooks.v1a
 /// The title and description of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its title.
     pub title: String,
-    /// Its description.
     pub description: String,
-    /// Its version.
     pub version: String,
 }
 

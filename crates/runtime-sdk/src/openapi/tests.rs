@@ -27,7 +27,8 @@ fn sorted(value: &Value) -> Vec<String> {
 
 #[test]
 fn paths_are_those_of_cluster_api() {
-    let (upstream, ours) = (upstream(), cluster_api());
+    let upstream = upstream();
+    let ours = cluster_api();
     let expected = upstream["paths"].as_object().unwrap();
     assert_eq!(expected.len(), 17);
     let paths = ours["paths"].as_object().unwrap();
@@ -66,7 +67,8 @@ fn kind(schema: &Value) -> String {
 
 #[test]
 fn schemas_have_the_fields_of_cluster_apis() {
-    let (upstream, ours) = (upstream(), cluster_api());
+    let upstream = upstream();
+    let ours = cluster_api();
     let schemas = ours["components"]["schemas"].as_object().unwrap();
     for (name, expected) in upstream["schemas"].as_object().unwrap() {
         let schema = &schemas[&format!("{CLUSTER_API_SCHEMAS}.{name}")];

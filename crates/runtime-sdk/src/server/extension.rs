@@ -195,54 +195,25 @@ fn check(catalog: &Catalog, handler: &Handler, strict: bool) -> Result<(), Exten
 pub enum ExtensionError {
     /// The mount's catalog does not have the hook.
     #[error("handler {handler}: the mount does not have {hook}")]
-    UnknownHook {
-        /// The handler.
-        handler: String,
-        /// Its hook.
-        hook: Box<HookId>,
-    },
+    UnknownHook { handler: String, hook: Box<HookId> },
     /// The mount answers discovery itself.
     #[error("{hook} cannot have a handler of its own")]
-    Singleton {
-        /// The hook.
-        hook: Box<HookId>,
-    },
+    Singleton { hook: Box<HookId> },
     /// The name is not a DNS label.
     #[error("handler {handler:?}: the name is not a DNS label")]
-    Name {
-        /// The handler.
-        handler: String,
-    },
+    Name { handler: String },
     /// Two handlers of a mount have the same name, even if they are for different hooks.
     #[error("there is more than one handler {handler}")]
-    SameName {
-        /// The handler.
-        handler: String,
-    },
+    SameName { handler: String },
     /// The timeout is not allowed.
     #[error("handler {handler}: a timeout of {seconds} s is not between 0 and {max}")]
-    Timeout {
-        /// The handler.
-        handler: String,
-        /// Its timeout.
-        seconds: i32,
-        /// The longest allowed.
-        max: i32,
-    },
+    Timeout { handler: String, seconds: i32, max: i32 },
     /// The failure policy is unknown.
     #[error("handler {handler}: {policy:?} is not a failure policy")]
-    FailurePolicy {
-        /// The handler.
-        handler: String,
-        /// The policy.
-        policy: String,
-    },
+    FailurePolicy { handler: String, policy: String },
     /// The prefix is not a path, or two mounts have the same prefix.
     #[error("{prefix:?} is not a unique prefix such as /own")]
-    Prefix {
-        /// The prefix.
-        prefix: String,
-    },
+    Prefix { prefix: String },
     /// The catalog could not be completed.
     #[error("failed to complete the catalog")]
     Catalog(#[source] CatalogError),

@@ -95,7 +95,6 @@ pub(super) struct Answer {
 /// The body of a call.
 pub(super) struct Received {
     pub(super) bytes: Bytes,
-    /// Who calls.
     pub(super) peer: Owner,
     /// The turns of large bodies.
     pub(super) turns: Turns,

@@ -48,13 +48,11 @@ struct Inner {
 /// A call and the answer to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
-    /// `HTTP/1.1` or `HTTP/2.0`.
     pub protocol: String,
     /// `POST`; nothing else is a call.
     pub method: String,
     /// The path, with the prefix of the mount.
     pub path: String,
-    /// The query: `timeout=10s`.
     pub query: String,
     /// The headers `accept`, `accept-encoding`, `content-type`, `host` and `user-agent` of the request.
     pub headers: BTreeMap<String, String>,

@@ -29,7 +29,6 @@ use super::metrics::Metrics;
 pub struct TlsFiles {
     /// The certificate and its chain.
     pub certificate: PathBuf,
-    /// Its key.
     pub key: PathBuf,
     /// The client authorities. If set, clients need a certificate of one of them.
     pub client_authorities: Option<PathBuf>,
@@ -61,9 +60,7 @@ pub enum TlsError {
     /// The PEM content is not as expected.
     #[error("failed to read {what} as PEM")]
     Pem {
-        /// What was expected.
         what: &'static str,
-        /// The cause.
         #[source]
         source: pem::Error,
     },

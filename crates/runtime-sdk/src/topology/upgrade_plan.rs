@@ -40,33 +40,22 @@ pub enum UpgradePlanError {
     /// A step does not go up.
     #[error("{of}: {to} does not come after {from}")]
     Order {
-        /// Whose plan it is.
         of: Planned,
         /// The version before the step.
         from: String,
-        /// The version after it.
         to: String,
     },
     /// A step crosses too many minor versions.
     #[error("{of}: from {from} to {to} is too far for one step")]
     Far {
-        /// Whose plan it is.
         of: Planned,
         /// The version before the step.
         from: String,
-        /// The version after it.
         to: String,
     },
     /// The last step does not end at the target.
     #[error("{of}: the plan ends with {end} instead of {target}")]
-    End {
-        /// Whose plan it is.
-        of: Planned,
-        /// Its last version.
-        end: String,
-        /// The target.
-        target: String,
-    },
+    End { of: Planned, end: String, target: String },
     /// Workers would get a version that the control plane never has.
     #[error("workers: {0} is not a version of the control plane")]
     Foreign(String),
@@ -111,7 +100,8 @@ impl<'a> Known<'a> {
             let build = version.build.as_str();
             build.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
         };
-        let (own, others) = (parts(&self.version), parts(&other.version));
+        let own = parts(&self.version);
+        let others = parts(&other.version);
         for (one, another) in own.iter().zip(&others) {
             match (one.parse::<u64>(), another.parse::<u64>()) {
                 (Ok(one), Ok(another)) if one == another => {}
@@ -241,7 +231,8 @@ fn ends_with(of: Planned, end: &Known<'_>, target: &Known<'_>) -> Result<(), Upg
 fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Vec<Known<'a>> {
     // The last version of each minor version.
     let lines: BTreeMap<u64, &Known<'a>> = has.iter().map(|had| (had.version.minor, *had)).collect();
-    let (first, last) = (workers.version.minor, target.version.minor);
+    let first = workers.version.minor;
+    let last = target.version.minor;
     // The minor versions that are a whole number of the largest steps ahead.
     let is_on_the_way = |minor: u64| {
         let ahead = minor.checked_sub(first).filter(|ahead| *ahead > 0 && minor < last);
@@ -360,8 +351,8 @@ mod tests {
     /// PLAN-06.
     #[test]
     fn builds_of_one_version_are_in_the_order_of_the_control_plane() {
-        let (current, plan) =
-            ("v1.31.1+foo.1-bar.1", ["v1.31.1+foo.2-bar.1", "v1.32.1+foo.2-bar.1", "v1.32.1+foo.1-bar.1"]);
+        let current = "v1.31.1+foo.1-bar.1";
+        let plan = ["v1.31.1+foo.2-bar.1", "v1.32.1+foo.2-bar.1", "v1.32.1+foo.1-bar.1"];
         let judged = |workers: &[&str]| judged(current, plan[2], &plan, current, workers);
         assert_eq!(judged(&plan), Ok(plan.map(str::to_owned).to_vec()));
         assert_eq!(
@@ -401,7 +392,8 @@ mod tests {
         /// The generated steps for workers would be valid as an explicit plan.
         #[test]
         fn what_is_made_for_workers_is_a_plan_for_them(first in 20_u64..40, ahead in 1_u64..12, behind in 0_u64..4) {
-            let (from, to) = (format!("v1.{first}.0"), format!("v1.{}.3", first + ahead));
+            let from = format!("v1.{first}.0");
+            let to = format!("v1.{}.3", first + ahead);
             let plan: Vec<String> =
                 (1..=ahead).map(|ahead_by| format!("v1.{}.3", first + ahead_by)).collect();
             let plan: Vec<&str> = plan.iter().map(String::as_str).collect();

@@ -22,34 +22,16 @@ pub struct Variables(BTreeMap<String, Value>);
 pub enum VariableError {
     /// There is no variable of that name, or its value has no such member.
     #[error("variable {path:?} not found")]
-    NotFound {
-        /// The path.
-        path: String,
-    },
+    NotFound { path: String },
     /// The path is malformed.
     #[error("{path:?} is not a path to a variable")]
-    Path {
-        /// The path.
-        path: String,
-    },
+    Path { path: String },
     /// An index is used on a value that is not a list, or is out of range.
     #[error("variable {path:?} has no element {index}")]
-    Element {
-        /// The path.
-        path: String,
-        /// The index.
-        index: usize,
-    },
+    Element { path: String, index: usize },
     /// The value has another type.
     #[error("variable {path:?} is not {expected}: {reason}")]
-    Type {
-        /// The path.
-        path: String,
-        /// What was expected.
-        expected: &'static str,
-        /// The error.
-        reason: String,
-    },
+    Type { path: String, expected: &'static str, reason: String },
     /// The builtin variables of a template cannot be merged with those of all templates.
     #[error("failed to merge builtin variables: expected objects")]
     Builtin,

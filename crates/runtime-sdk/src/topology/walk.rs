@@ -141,7 +141,8 @@ impl<'f> Walk<'f> {
         variables: Variables,
         holder: &HolderReference,
     ) -> Result<Option<Value>, Failure> {
-        let (group, kind) = (object.group(), object.kind());
+        let group = object.group();
+        let kind = object.kind();
         let step = self
             .steps
             .iter()

@@ -99,8 +99,8 @@ impl State {
 
     fn patch(&mut self, path: &str, subresource: bool, patch: &Value) -> (u16, Value) {
         let Some(before) = self.objects.get(path).cloned() else { return (404, failure(404, "NotFound")) };
-        let (wanted, version) =
-            (&patch["metadata"]["resourceVersion"], &before["metadata"]["resourceVersion"]);
+        let wanted = &patch["metadata"]["resourceVersion"];
+        let version = &before["metadata"]["resourceVersion"];
         if !wanted.is_null() && wanted != version {
             return (409, failure(409, "Conflict"));
         }

@@ -155,7 +155,8 @@ fn slow(seconds: u64) -> Arc<Script> {
 
 #[tokio::test(start_paused = true)]
 async fn all_together_take_no_longer_than_the_total() {
-    let (script, start) = (slow(8), Instant::now());
+    let script = slow(8);
+    let start = Instant::now();
     let client = client(&script, three(OnError::Fail));
     let how = CallAll { total: Some(Duration::from_secs(20)), ..CallAll::default() };
     let error = client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), how).await.unwrap_err();
@@ -175,7 +176,8 @@ async fn all_together_take_no_longer_than_the_total() {
 
 #[tokio::test(start_paused = true)]
 async fn several_at_a_time_give_the_same_response_sooner() {
-    let (script, start) = (slow(8), Instant::now());
+    let script = slow(8);
+    let start = Instant::now();
     let client = client(&script, three(OnError::Fail));
     let how = CallAll { at_once: NonZeroUsize::new(3).unwrap(), ..CallAll::default() };
     let response = client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), how).await.unwrap();

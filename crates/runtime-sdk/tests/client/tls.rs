@@ -90,7 +90,8 @@ async fn the_protocol_is_the_best_that_the_extension_speaks_and_connections_are_
 
 #[tokio::test]
 async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_name() {
-    let (authority, other) = (Authority::new("ca"), Authority::new("other"));
+    let authority = Authority::new("ca");
+    let other = Authority::new("other");
     let failure = |text: &str| Err(format!("http call failed: failed to connect: {text}"));
     let of = |params: CertificateParams| tls(&authority.leaf_of(&params), &BOTH, None);
     let good = tls(&authority.leaf(), &BOTH, None);
@@ -373,8 +374,9 @@ fn identity(leaf: &Leaf) -> Identity {
 /// TLS-1 to TLS-3.
 #[tokio::test]
 async fn an_extension_that_asks_for_it_is_shown_the_callers_identity() {
-    let (authority, first, second) =
-        (Authority::new("ca"), Authority::new("first"), Authority::new("second"));
+    let authority = Authority::new("ca");
+    let first = Authority::new("first");
+    let second = Authority::new("second");
     let config = |clients: &Authority| tls(&authority.leaf(), &BOTH, Some(clients));
     let server = Server::http(config(&first), |_| success()).await;
     let transport = Arc::new(https(server.address));
@@ -420,7 +422,8 @@ async fn an_identity_is_read_again_when_its_files_change() {
     let absent = chain(&files.changed().unwrap_err());
     assert!(absent.starts_with(&format!("failed to read {}", paths[0].display())), "{absent}");
 
-    let (authority, clients) = (Authority::new("ca"), Authority::new("clients"));
+    let authority = Authority::new("ca");
+    let clients = Authority::new("clients");
     write(&clients.leaf());
     assert!(files.changed().unwrap().is_some());
     assert!(files.changed().unwrap().is_none());

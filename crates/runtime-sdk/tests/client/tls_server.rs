@@ -163,9 +163,11 @@ impl Server {
         reply: impl Fn(&Hit) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
-        let (reply, seen) = (Arc::new(reply), hits.clone());
+        let reply = Arc::new(reply);
+        let seen = hits.clone();
         Self::start(address, tls, hits, move |stream| {
-            let (reply, hits) = (reply.clone(), seen.clone());
+            let reply = reply.clone();
+            let hits = seen.clone();
             async move {
                 let service = service_fn(move |request| answer(request, reply.clone(), hits.clone()));
                 let builder = auto::Builder::new(TokioExecutor::new());
@@ -206,11 +208,15 @@ impl Server {
         let tls = Arc::new(Mutex::new(tls));
         let connections = Arc::new(AtomicUsize::new(0));
         let open: Arc<Mutex<JoinSet<()>>> = Arc::default();
-        let (config, count, tasks, serve) = (tls.clone(), connections.clone(), open.clone(), Arc::new(serve));
+        let config = tls.clone();
+        let count = connections.clone();
+        let tasks = open.clone();
+        let serve = Arc::new(serve);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                let (acceptor, serve) = (TlsAcceptor::from(config.lock().clone()), serve.clone());
+                let acceptor = TlsAcceptor::from(config.lock().clone());
+                let serve = serve.clone();
                 tasks.lock().spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
                         serve(stream).await;

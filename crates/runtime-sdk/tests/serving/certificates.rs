@@ -84,7 +84,8 @@ async fn until(what: impl Fn() -> bool) {
 #[tokio::test]
 async fn another_certificate_is_served_to_new_connections_and_a_broken_one_to_none() {
     let folder = Folder::new("rotation");
-    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let old = Authority::new("old");
+    let new = Authority::new("new");
     folder.put(&old.leaf(), None);
     let registry = Registry::new();
     let running = start(service(&registry), Tls::load(folder.files()).await.unwrap());
@@ -122,7 +123,8 @@ async fn served(address: std::net::SocketAddr, authority: &str, leaf: Option<&Le
 async fn clients_have_to_show_a_certificate_of_the_authority_of_now() {
     let folder = Folder::new("clients");
     let server = Authority::new("server");
-    let (old, new) = (Authority::new("old clients"), Authority::new("new clients"));
+    let old = Authority::new("old clients");
+    let new = Authority::new("new clients");
     let leaf = server.leaf();
     folder.put(&leaf, Some(&old.pem));
     let registry = Registry::new();
@@ -149,7 +151,8 @@ async fn clients_have_to_show_a_certificate_of_the_authority_of_now() {
 #[tokio::test]
 async fn invalid_certificates_and_keys_are_errors_at_the_start() {
     let authority = Authority::new("authority");
-    let (leaf, other) = (authority.leaf(), authority.leaf());
+    let leaf = authority.leaf();
+    let other = authority.leaf();
     let of = |certificate: &str, key: &str, clients: Option<&str>| {
         Tls::from_pem(certificate, key, clients.map(Into::into)).err().unwrap()
     };
@@ -163,7 +166,8 @@ async fn invalid_certificates_and_keys_are_errors_at_the_start() {
 
 #[tokio::test]
 async fn a_certificate_from_elsewhere_takes_the_place_of_another() {
-    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let old = Authority::new("old");
+    let new = Authority::new("new");
     let tls = old.tls();
     let running = start(service(&Registry::new()), tls.clone());
     assert!(served(running.address, &old.pem, None).await);

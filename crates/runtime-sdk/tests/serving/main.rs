@@ -316,7 +316,8 @@ async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
     };
     let world = World::of(extension.limits(limits));
     let path = format!("{CREATE}?timeout=30s");
-    let (mut slow, mut quick) = (world.client(None).await, world.client(None).await);
+    let mut slow = world.client(None).await;
+    let mut quick = world.client(None).await;
     let slow = tokio::spawn({
         let path = path.clone();
         async move { slow.send(Method::POST, &path, stalled(b"{")).await.unwrap() }
@@ -339,13 +340,16 @@ async fn a_failure_that_quotes_the_request_is_cut() {
 
 #[tokio::test]
 async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
-    let (resume, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (release, entered) = (Arc::clone(&resume), Arc::clone(&waiting));
+    let resume = Arc::new(Notify::new());
+    let waiting = Arc::new(Notify::new());
+    let release = Arc::clone(&resume);
+    let entered = Arc::clone(&waiting);
     let extension = Extension::new().limits(Limits { calls_bytes_max: 35_000, ..Limits::default() }).on(
         BeforeClusterCreate,
         "before-create",
         move |_, _| {
-            let (resume, waiting) = (Arc::clone(&resume), Arc::clone(&waiting));
+            let resume = Arc::clone(&resume);
+            let waiting = Arc::clone(&waiting);
             async move {
                 waiting.notify_one();
                 resume.notified().await;
@@ -354,8 +358,9 @@ async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
         },
     );
     let world = World::of(extension);
-    let (mut first, mut silent, mut third) =
-        (world.client(None).await, world.client(None).await, world.client(None).await);
+    let mut first = world.client(None).await;
+    let mut silent = world.client(None).await;
+    let mut third = world.client(None).await;
     let first = tokio::spawn(async move { first.post(CREATE, "{}").await });
     timeout(PATIENCE, entered.notified()).await.unwrap();
     let silent = tokio::spawn(async move { silent.send(Method::POST, CREATE, stalled(b"{")).await.unwrap() });
@@ -594,7 +599,8 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
     let release = Arc::new(Notify::new());
     let resume = Arc::clone(&release);
     let extension = Extension::new().on(BeforeClusterCreate, "before-create", move |_, _| {
-        let (entered, resume) = (Arc::clone(&entered), Arc::clone(&resume));
+        let entered = Arc::clone(&entered);
+        let resume = Arc::clone(&resume);
         async move {
             entered.lock().unwrap().take().unwrap().send(()).unwrap();
             resume.notified().await;

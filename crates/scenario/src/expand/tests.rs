@@ -52,7 +52,8 @@ fn steps_of_branches_and_rounds_have_the_names_of_their_paths() {
 
 #[test]
 fn a_name_is_not_longer_than_the_status_takes() {
-    let (long, item) = ("n".repeat(63), "i".repeat(63));
+    let long = "n".repeat(63);
+    let item = "i".repeat(63);
     let spec = read(&json!([{ "name": long, "parallel": [
         { "name": long, "forEach": [item], "steps": [{ "name": "$(item)".repeat(9), "say": "a" }] },
         { "steps": [say("b")] },

@@ -98,7 +98,8 @@ impl World {
             let message = format!("seen at {}", self.now.as_secs());
             (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
         });
-        let (faults, looks) = (faults.collect(), looks.collect());
+        let faults = faults.collect();
+        let looks = looks.collect();
         let clocks = clocks.into_iter().map(|cloud| (cloud.to_owned(), self.seen_clock()));
         Seen { faults, looks, clocks: clocks.collect(), looked: self.looked.clone() }
     }
@@ -262,7 +263,9 @@ struct Drawn {
 
 impl Drawn {
     fn of(steps: Vec<Vec<(Rounds, Vec<Value>)>>) -> Self {
-        let (mut spec, mut places, mut names) = (Vec::new(), Vec::new(), 0);
+        let mut spec = Vec::new();
+        let mut places = Vec::new();
+        let mut names = 0;
         for (number, branches) in steps.into_iter().enumerate() {
             let is_parallel = branches.len() > 1;
             let mut made = Vec::new();
@@ -303,8 +306,8 @@ impl Drawn {
 
     /// Whether a step has to be over before another one begins.
     fn is_before(&self, earlier: usize, later: usize) -> bool {
-        let ((step, branch, place), (other_step, other_branch, other_place)) =
-            (self.places[earlier], self.places[later]);
+        let (step, branch, place) = self.places[earlier];
+        let (other_step, other_branch, other_place) = self.places[later];
         step < other_step || (step == other_step && branch == other_branch && place < other_place)
     }
 }
@@ -340,7 +343,8 @@ proptest! {
     #[test]
     fn an_interrupted_scenario_ends_as_if_nothing_had_happened(drawn in drawn(), stops in stops()) {
         let script = read(&drawn.spec);
-        let (mut calm, mut interrupted) = (World::default(), World::default());
+        let mut calm = World::default();
+        let mut interrupted = World::default();
         let expected = calm.run(&script, &[]);
         let stops: Vec<_> = stops.into_iter().map(|stop| (stop, 0)).collect();
         prop_assert_eq!(interrupted.run(&script, &stops), expected);
@@ -371,17 +375,20 @@ proptest! {
         prop_assert!(!is_calm || acted.len() == world.acted.len(), "a step has acted twice: {:?}", world.acted);
         // What a step that was over has counted is there, and nothing that has not begun.
         let clock = (world.clock.steps.unwrap_or(0), world.clock.ahead.as_ref().map_or(0, |ahead| ahead.get().as_secs()));
-        let (least, most) = (counted(&script, &status, &["Passed"]), counted(&script, &status, ends));
+        let least = counted(&script, &status, &["Passed"]);
+        let most = counted(&script, &status, ends);
         prop_assert!(least.0 <= clock.0 && clock.0 <= most.0 && least.1 <= clock.1 && clock.1 <= most.1);
         for (index, (step, was)) in script.steps.iter().zip(&status.steps).enumerate() {
-            let (started, finished) = (was.started.as_ref().map(|time| time.0), was.finished.as_ref().map(|time| time.0));
+            let started = was.started.as_ref().map(|time| time.0);
+            let finished = was.finished.as_ref().map(|time| time.0);
             for (other, before) in status.steps.iter().enumerate() {
                 if let Some(started) = started.filter(|_| drawn.is_before(other, index)) {
                     prop_assert_eq!(before.phase.as_str(), "Passed");
                     prop_assert!(before.finished.as_ref().is_some_and(|finished| finished.0 <= started));
                 }
                 // Branches begin together.
-                let ((number, _, place), (other_number, _, other_place)) = (drawn.places[index], drawn.places[other]);
+                let (number, _, place) = drawn.places[index];
+                let (other_number, _, other_place) = drawn.places[other];
                 let is_clock = [step, &script.steps[other]].iter().any(|step| matches!(step.action, Action::Clock(_)));
                 if number == other_number && (place, other_place) == (0, 0) && !is_clock {
                     prop_assert_eq!(&was.started, &before.started);
@@ -654,7 +661,8 @@ fn never(from: u64, during: u64) -> Action {
 fn what_was_not_looked_for_has_not_been_absent() {
     let script = script([never(900, 60)]);
     let seen = |look: &Look| Seen { looks: [(0, look.clone())].into(), ..Seen::default() };
-    let (absent, unclear) = (Look::NotMet("it is not there".into()), Look::Unclear("busy".into()));
+    let absent = Look::NotMet("it is not there".into());
+    let unclear = Look::Unclear("busy".into());
     let begun = plan(&script, 0, None, &Seen::default(), at(0)).status;
     let next = |stored: &ScenarioStatus, look: &Look, second: i64| {
         let step = plan(&script, 0, Some(stored), &seen(look), at(second)).status.steps.remove(0);
@@ -686,7 +694,8 @@ fn what_was_not_looked_for_has_not_been_absent() {
 #[test]
 fn a_status_is_written_for_half_of_the_looks_at_most() {
     let constant = script([never(900, 600)]);
-    let (mut stored, mut writes) = (plan(&constant, 0, None, &Seen::default(), at(0)).status, 0);
+    let mut stored = plan(&constant, 0, None, &Seen::default(), at(0)).status;
+    let mut writes = 0;
     for second in 1..=600 {
         let seen = Seen { looks: [(0, Look::NotMet("no".into()))].into(), ..Seen::default() };
         let next = plan(&constant, 0, Some(&stored), &seen, at(second)).status;

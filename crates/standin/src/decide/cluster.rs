@@ -129,7 +129,6 @@ struct Machines<'a> {
     is_control_plane: bool,
     wanted: usize,
     machines: Vec<&'a Machine>,
-    /// The Machines to replace.
     old: Vec<&'a Machine>,
     /// The old Machines whose instance was terminated.
     dead: Vec<&'a Machine>,

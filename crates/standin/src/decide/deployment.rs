@@ -129,7 +129,8 @@ pub(super) fn is_of(machine: &Machine, set: &MachineSet) -> bool {
 pub(super) fn outdated(observed: &Observed, machine: &Machine) -> Option<Vec<String>> {
     let set = observed.sets.iter().find(|set| is_of(machine, set))?;
     let deployment = observed.deployments.iter().find(|known| is_set_of(set, &known.name_any()))?;
-    let (has, wants) = (&set.spec.template.spec, &deployment.spec.template.spec);
+    let has = &set.spec.template.spec;
+    let wants = &deployment.spec.template.spec;
     let pairs = [
         ("Version", &has.version, &wants.version),
         ("Failure domain", &has.failure_domain, &wants.failure_domain),

@@ -43,7 +43,6 @@ pub(super) type Findings = BTreeMap<String, Finding>;
 /// What a health check found about a Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// The condition `HealthCheckSucceeded`.
     pub(super) condition: Condition,
     /// Whether the owner should replace the Machine.
     pub(super) is_to_be_remediated: bool,
@@ -120,7 +119,8 @@ fn wanted(plan: &ClusterPlan, selector: LabelSelector, given: &HealthCheck) -> M
 
 /// Looks at all Machines that health checks select. Returns what was found, and the writes to the health checks.
 pub(super) fn look(observed: &Observed, now: Timestamp) -> (Findings, Vec<Action>) {
-    let (mut findings, mut actions) = (Findings::new(), Vec::new());
+    let mut findings = Findings::new();
+    let mut actions = Vec::new();
     for check in &observed.health_checks {
         let adopted = adopted(check, observed);
         if adopted != *check {
@@ -165,7 +165,8 @@ fn look_with(
         .filter(|machine| selector.as_ref().is_some_and(|selector| selector.matches(machine.labels())))
         .filter(|machine| !has(machine, SKIP_REMEDIATION) && !has(machine, PAUSED))
         .collect();
-    let (mut healthy, mut unhealthy) = (Vec::new(), Vec::new());
+    let mut healthy = Vec::new();
+    let mut unhealthy = Vec::new();
     for machine in &targets {
         match health(check, observed, machine, now) {
             Health::Healthy => healthy.push(*machine),
@@ -240,7 +241,8 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
     }
     let checks = &check.spec.checks;
     let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let (mut messages, mut waits) = (Vec::new(), false);
+    let mut messages = Vec::new();
+    let mut waits = false;
     for unhealthy in &checks.unhealthy_machine_conditions {
         let known = conditions::find(list, &unhealthy.kind).filter(|known| known.status == unhealthy.status);
         let Some(known) = known else { continue };

@@ -237,7 +237,8 @@ fn node_ready(node: &Node) -> Condition {
 
 /// The summary of what the kubelet reports.
 fn node_healthy(node: &Node) -> Condition {
-    let (mut is_false, mut messages) = (false, Vec::new());
+    let mut is_false = false;
+    let mut messages = Vec::new();
     for (kind, good) in [
         (types::READY, conditions::TRUE),
         ("MemoryPressure", conditions::FALSE),

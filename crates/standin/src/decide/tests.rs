@@ -190,7 +190,8 @@ impl World {
                 self.machine(&machine).spec.provider_id = provider_id;
             }
             Action::AdoptNode { machine, node } => {
-                let (cluster, machine) = (self.observed.cluster.clone(), self.machine(&machine).clone());
+                let cluster = self.observed.cluster.clone();
+                let machine = self.machine(&machine).clone();
                 let marked = self.nodes.get_mut(&node).expect("a known node");
                 marked.annotations_mut().extend(workload::annotations(&cluster, &machine));
                 assert!(workload::is_marked(marked, &cluster, &machine));

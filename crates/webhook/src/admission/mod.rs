@@ -15,7 +15,6 @@ pub struct AdmissionRequest<K> {
     pub user: String,
     /// Whether it is a dry run.
     pub dry_run: bool,
-    /// The requested change.
     pub change: Change<K>,
 }
 
@@ -25,12 +24,7 @@ pub enum Change<K> {
     /// The object is created.
     Create(K),
     /// The object is updated.
-    Update {
-        /// Before the update.
-        old: K,
-        /// After the update.
-        new: K,
-    },
+    Update { old: K, new: K },
     /// The object is deleted.
     Delete(K),
 }
@@ -44,9 +38,7 @@ pub struct Denial {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
-    /// HTTP status.
     code: i32,
-    /// As `metav1.StatusReason`.
     reason: &'static str,
     message: String,
     subject: Option<Subject>,
@@ -63,7 +55,6 @@ struct Subject {
 /// One error in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// The field, as `spec.addresses`.
     pub field: String,
     /// The error, with the value: `Invalid value: "x": must be a number`.
     pub message: String,

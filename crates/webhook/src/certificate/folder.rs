@@ -17,7 +17,6 @@ use crate::metrics::Metrics;
 /// The certificate's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// The folder.
     pub path: PathBuf,
     /// The file with the certificate and its chain, PEM.
     pub certificate: String,
@@ -42,9 +41,7 @@ pub enum FolderError {
     /// A file does not have the expected PEM content.
     #[error("failed to read {path} as PEM")]
     Pem {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: pem::Error,
     },

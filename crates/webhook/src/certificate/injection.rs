@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 pub struct Targets {
     /// Definitions of kinds with a conversion.
     pub definitions: Vec<String>,
-    /// `ValidatingWebhookConfiguration`s.
     pub validating: Vec<String>,
-    /// `MutatingWebhookConfiguration`s.
     pub mutating: Vec<String>,
 }
 

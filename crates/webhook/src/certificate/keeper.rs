@@ -45,9 +45,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// The certificates to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeping {
-    /// Namespace of the Secret.
     pub namespace: String,
-    /// Name of the Secret.
     pub secret: String,
     /// The DNS names under which the webhooks are called.
     pub dns_names: Vec<String>,
@@ -89,9 +87,7 @@ pub enum KeepError {
     Inject {
         /// The kind of the object.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: kube::Error,
     },

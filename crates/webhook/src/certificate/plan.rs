@@ -28,20 +28,15 @@ pub const SETTLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 pub struct Stored {
     /// Start of the newest authority's validity.
     pub authority_not_before: Timestamp,
-    /// End of it.
     pub authority_not_after: Timestamp,
-    /// The served certificate.
     pub leaf: Option<StoredLeaf>,
 }
 
 /// The facts about the served certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredLeaf {
-    /// End of its validity.
     pub not_after: Timestamp,
-    /// Its DNS names.
     pub dns_names: Vec<String>,
-    /// Its issuer.
     pub issuer: Issuer,
 }
 
@@ -60,10 +55,7 @@ pub enum Issuer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// Do nothing until this time.
-    Keep {
-        /// When to check again.
-        until: Timestamp,
-    },
+    Keep { until: Timestamp },
     /// Let the newest authority issue a leaf.
     RenewLeaf,
     /// Make a new authority. A valid leaf stays.

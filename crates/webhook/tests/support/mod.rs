@@ -148,8 +148,8 @@ pub(crate) struct LeafPem {
 }
 
 fn issue() -> (Authority, Leaf) {
-    let (not_before, not_after) =
-        (start_of_time() - SignedDuration::from_hours(1), start_of_time() + SignedDuration::from_hours(24));
+    let not_before = start_of_time() - SignedDuration::from_hours(1);
+    let not_after = start_of_time() + SignedDuration::from_hours(24);
     let authority =
         Authority::generate("test", KeyAlgorithm::EcdsaP256, not_before, not_after).expect("an authority");
     let leaf = authority

@@ -88,6 +88,7 @@ struct Metric {
 /// metric, or a constant of the source whose name ends in `LABELS`.
 fn declared(source: &str) -> Vec<Metric> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let source = &with_joined_texts(source);
     let pieces: Vec<(usize, &str)> = literals(source);
     let mut found: Vec<(Metric, usize)> = Vec::new();
     for pair in pieces.windows(2) {
@@ -134,6 +135,13 @@ fn constant<'a>(source: &'a str, name: &str) -> Option<&'a str> {
     list.split(']').next()
 }
 
+/// A source in which each text is on one line: a backslash at the end of a line continues it.
+fn with_joined_texts(source: &str) -> String {
+    let mut lines = source.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |joined, line| joined + line.trim_start())
+}
+
 /// The string literals of a source without escapes, each with the place of its first quote.
 fn literals(source: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
@@ -161,7 +169,7 @@ mod tests {
     fn a_metric_is_a_name_with_its_help_and_labels() {
         let source = "const LABELS: [&str; 1] = [\"d\"];\n// \"nephele_no\", \"Not this one.\"\n\
                       Opts::new(\"nephele_a_total\", \"Some a.\"),\n    &[\"b\", \"c\"],\n)?;\n\
-                      gauge(\n    \"nephele_b\",\n    \"Some b.\",\n)?;\n\
+                      gauge(\n    \"nephele_b\",\n    \"Some \\\n     b.\",\n)?;\n\
                       new(Opts::new(\"capi_c\", \"Some c.\"), &LABELS)?\n\
                       #[cfg(test)]\nOpts::new(\"nephele_d\", \"Some d.\")";
         let metric = |name: &str, help: &str, labels: &[&str]| Metric {

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 /// The schemas of our kinds.
 pub(super) struct Schemas {
-    /// By apiVersion and kind.
     schemas: BTreeMap<(String, String), Value>,
     groups: Vec<String>,
 }

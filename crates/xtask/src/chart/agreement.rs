@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_difference_is_told_by_its_place() {
-        let (theirs, ours) = (json!({"a": [1, {"b": "c"}]}), json!({"a": [1, {"b": "d"}]}));
+        let theirs = json!({"a": [1, {"b": "c"}]});
+        let ours = json!({"a": [1, {"b": "d"}]});
         assert_eq!(difference(&theirs, &ours, ""), "/a/1/b is \"c\" by clusterctl and \"d\" by Helm");
     }
 }

@@ -26,7 +26,6 @@ pub(super) struct Case {
     no_flags: &'static [&'static str],
     /// Object, JSON pointer, and the JSON value there. `null` also stands for a missing value.
     holds: &'static [(&'static str, &'static str, &'static str)],
-    /// Objects that exist.
     with: &'static [&'static str],
     /// Objects that do not exist.
     without: &'static [&'static str],

@@ -11,7 +11,6 @@ use crate::paths;
 
 pub(super) struct Refusal {
     values: &'static str,
-    /// Part of the message.
     pub(super) because: &'static str,
 }
 

@@ -22,9 +22,7 @@ const REGISTRATIONS: &str = "runtime.cluster.x-k8s.io";
 
 /// The description of a cluster.
 pub(crate) struct Description<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
-    /// Our program.
     pub(crate) program: &'a Path,
     /// The namespace of our providers, instead of one for each.
     pub(crate) target_namespace: Option<&'a str>,

@@ -23,7 +23,6 @@ pub(super) struct Site {
     pub(super) bind: String,
     /// The address of the API server and etcd for processes of this machine.
     pub(super) local: String,
-    /// The API server's port.
     pub(super) port: u16,
     /// Whether the controllers serve metrics and health, on ports that only one cluster can use.
     pub(super) controllers_serve: bool,

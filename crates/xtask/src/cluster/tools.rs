@@ -18,7 +18,6 @@ use crate::{
 };
 
 struct Module {
-    /// The folder under e2e/tools.
     name: &'static str,
     /// Each program with its package.
     programs: &'static [(&'static str, &'static str)],

@@ -9,9 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Group {
-    /// The letters.
     pub(super) group: String,
-    /// The subject.
     pub(super) about: String,
     /// The number of rows, so that no row gets lost.
     count: usize,
@@ -23,7 +21,6 @@ pub(super) struct Group {
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// The requirement, in short.
     pub(super) asks: String,
     /// `file::function` of tests that fail when the row does not hold.
     #[serde(default)]

@@ -13,7 +13,6 @@ const STATES: [State; 3] = [State::Holds, State::DoesNotApply, State::Open];
 pub(super) struct Table {
     /// The rows within the repository.
     pub(super) rows: &'static str,
-    /// The generated page.
     pub(super) page: &'static str,
     /// The beginning of the page.
     pub(super) beginning: &'static str,

@@ -84,6 +84,7 @@ const ALMOST_LEAVES: [(&str, &[&str]); 7] = [
             "nephele-go-duration",
             "nephele-listen",
             "nephele-poll-time",
+            "nephele-watched-files",
         ],
     ),
 ];

@@ -64,7 +64,8 @@ async fn reconcile(cluster: Arc<Cluster>, management: Arc<Client>) -> Result<Act
         // A change of the Cluster leads here again.
         return Ok(Action::await_change());
     }
-    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let namespace = cluster.namespace().unwrap_or_default();
+    let name = cluster.name_any();
     let of_cluster = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
     let machines = Api::<Machine>::namespaced(Client::clone(&management), &namespace);
     let machines = machines.list(&of_cluster).await.map_err(Error::List)?;

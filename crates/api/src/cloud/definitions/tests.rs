@@ -110,15 +110,18 @@ fn faults_stay_and_have_exactly_one_effect() {
 /// The rules are those of a Fault, because they come from the same type.
 #[test]
 fn cluster_faults_are_faults_of_selected_namespaces() {
-    let (of_all, of_one) = (named("clusterfaults.cloud.nephele.dev"), named("faults.cloud.nephele.dev"));
+    let of_all = named("clusterfaults.cloud.nephele.dev");
+    let of_one = named("faults.cloud.nephele.dev");
     assert_eq!(of_all["spec"]["scope"], "Cluster");
     assert_eq!(of_all["metadata"]["labels"], of_one["metadata"]["labels"]);
     let schema = |definition: &Value| definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
-    let (of_all, of_one) = (schema(&of_all), schema(&of_one));
+    let of_all = schema(&of_all);
+    let of_one = schema(&of_one);
     let named = "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')";
     assert_eq!(of_all["x-kubernetes-validations"][0]["rule"], named);
     assert_eq!(of_all["required"], of_one["required"]);
-    let (mut of_all, of_one) = (of_all["properties"]["spec"].clone(), &of_one["properties"]["spec"]);
+    let mut of_all = of_all["properties"]["spec"].clone();
+    let of_one = &of_one["properties"]["spec"];
     let selector = of_all["properties"].as_object_mut().expect("fields").remove("namespaceSelector");
     assert!(selector.is_some());
     of_all["description"] = of_one["description"].clone();

@@ -155,7 +155,10 @@ fn texts_of_steps_in_rounds_can_have_variables() {
 
 /// The alternatives of a pattern that are not in brackets.
 fn alternatives(pattern: &str) -> Vec<String> {
-    let (mut found, mut depth, mut in_class, mut is_escaped) = (vec![String::new()], 0, false, false);
+    let mut found = vec![String::new()];
+    let mut depth = 0;
+    let mut in_class = false;
+    let mut is_escaped = false;
     for character in pattern.chars() {
         match character {
             '[' if !is_escaped => in_class = true,

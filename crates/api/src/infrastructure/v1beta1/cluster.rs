@@ -134,7 +134,6 @@ pub struct FailureDomain {
     /// Whether control plane machines may be placed there; Cluster API takes absence for no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }

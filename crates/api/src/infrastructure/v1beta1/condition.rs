@@ -10,10 +10,8 @@ use crate::schema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
     pub status: String,
     /// The severity when the status is `False`, one of [`severity`]; empty otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -24,7 +22,6 @@ pub struct Condition {
     /// The reason, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -140,12 +140,10 @@ impl fmt::Display for ControlPlaneEndpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FailureDomain {
-    /// Its name.
     pub name: String,
     /// Whether control plane machines may be placed there; Cluster API takes absence for no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }

@@ -102,6 +102,7 @@ pub struct MachineHardware {
 pub struct SeedKey {
     /// The set of machines: the control plane, a MachineDeployment or a MachinePool.
     #[schemars(length(min = 1, max = 512))]
+    #[serde(rename = "set")]
     pub owner_set: String,
     /// The number of the machine in the set.
     #[schemars(range(min = 0))]

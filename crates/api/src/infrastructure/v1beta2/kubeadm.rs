@@ -30,12 +30,10 @@ pub struct Kubeadm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taint {
-    /// Its key.
     pub key: String,
     /// Its value; absent for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 

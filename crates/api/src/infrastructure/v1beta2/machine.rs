@@ -194,7 +194,6 @@ pub struct MachineAddress {
     /// `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The address.
     pub address: String,
 }
 

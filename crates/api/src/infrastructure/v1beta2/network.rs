@@ -37,11 +37,8 @@ pub struct ClusterNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PoolReference {
-    /// API group.
     pub api_group: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
 }
 
@@ -76,7 +73,6 @@ pub struct ClusterNetworkStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimedAddress {
-    /// The address.
     pub address: String,
     /// The length of its subnet's prefix.
     #[serde(skip_serializing_if = "Option::is_none")]

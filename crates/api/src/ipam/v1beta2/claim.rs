@@ -34,7 +34,6 @@ pub struct IPAddressClaimSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressClaimStatus {
-    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The IPAddress that was created for it.

@@ -18,7 +18,6 @@ pub const VERSION: &str = "v1beta2";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NameReference {
-    /// Its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }

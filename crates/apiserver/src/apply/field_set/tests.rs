@@ -79,7 +79,8 @@ proptest! {
 
     #[test]
     fn sets_follow_the_laws_of_sets(a in set(), b in set(), c in set(), path in path()) {
-        let (in_a, in_b) = (contains(&a, &path), contains(&b, &path));
+        let in_a = contains(&a, &path);
+        let in_b = contains(&b, &path);
         prop_assert_eq!(contains(&a.clone().union(&b), &path), in_a || in_b);
         prop_assert_eq!(contains(&a.intersection(&b), &path), in_a && in_b);
         prop_assert_eq!(contains(&a.difference(&b), &path), in_a && !in_b);

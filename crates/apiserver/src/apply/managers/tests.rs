@@ -18,7 +18,8 @@ fn names(value: &Value) -> Vec<&str> {
 
 #[test]
 fn appliers_come_first_then_the_oldest() {
-    let (early, late) = (Some("2020-01-01T00:00:00Z"), Some("2020-01-02T00:00:00Z"));
+    let early = Some("2020-01-01T00:00:00Z");
+    let late = Some("2020-01-02T00:00:00Z");
     let sent = json!([
         entry("d", "Update", late),
         entry("c", "Update", early),

@@ -160,7 +160,8 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
             (operation, without.and_then(|without| put(without, &path, new.clone())))
         }
         Step::Move(from, index, name) => {
-            let (from, path) = (pick(from), within(index, name));
+            let from = pick(from);
+            let path = within(index, name);
             let operation = json!({"op": "move", "from": pointer(&from), "path": pointer(&path)});
             let inside = path.starts_with(&from) && path.len() > from.len();
             let moved = read(value, &from).filter(|_| !inside && !from.is_empty());
@@ -168,7 +169,8 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
             (operation, result)
         }
         Step::Copy(from, index, name) => {
-            let (from, path) = (pick(from), within(index, name));
+            let from = pick(from);
+            let path = within(index, name);
             let operation = json!({"op": "copy", "from": pointer(&from), "path": pointer(&path)});
             (operation, read(value, &from).and_then(|copied| put(value.clone(), &path, copied)))
         }
@@ -197,7 +199,8 @@ fn tree() -> impl Strategy<Value = Value> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (index, name) = (any::<Index>, || "[ab~/]{1,2}");
+    let index = any::<Index>;
+    let name = || "[ab~/]{1,2}";
     prop_oneof![
         8 => (index(), name(), tree()).prop_map(|(index, name, value)| Step::Add(index, name, value)),
         4 => index().prop_map(Step::Remove),

@@ -48,7 +48,8 @@ async fn files_of_others_in_the_folder_stay() {
 #[tokio::test]
 async fn link_and_permissions_of_the_users_file_stay() {
     let base = tempfile::tempdir().expect("a folder");
-    let (file, link) = (base.path().join("real"), base.path().join("config"));
+    let file = base.path().join("real");
+    let link = base.path().join("config");
     fs::write(&file, "current-context: kind\n").expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("permissions");
     std::os::unix::fs::symlink(&file, &link).expect("a link");
@@ -66,7 +67,8 @@ async fn link_and_permissions_of_the_users_file_stay() {
 #[tokio::test(start_paused = true)]
 async fn lock_of_another_program_is_respected() {
     let base = tempfile::tempdir().expect("a folder");
-    let (file, lock) = (base.path().join("config"), base.path().join("config.lock"));
+    let file = base.path().join("config");
+    let lock = base.path().join("config.lock");
     fs::write(&lock, "").expect("written");
     let destination = Destination::File { path: file.clone(), usual: true };
     let error = destination.put(&entry("a-b")).await.expect_err("locked");

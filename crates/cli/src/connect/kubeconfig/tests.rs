@@ -97,7 +97,8 @@ fn context_of_the_user_is_current_again() {
 
 #[test]
 fn entry_of_an_earlier_run_is_replaced_and_its_end_leaves_ours_alone() {
-    let (old, new) = (entry("default-demo", 20_001), entry("default-demo", 20_009));
+    let old = entry("default-demo", 20_001);
+    let new = entry("default-demo", 20_009);
     let merged = old.merged_into(OF_USER).and_then(|text| new.merged_into(&text)).expect("a kubeconfig");
     assert!(merged.contains("https://127.0.0.1:20009") && !merged.contains("https://127.0.0.1:20001"));
     assert_eq!(without(&merged, &[old]).expect("a kubeconfig"), None);

@@ -155,7 +155,8 @@ fn managers_with_scopes_of_their_own_do_not_disturb_each_other() {
 #[test]
 fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
     let waiting = |message: &str| {
-        let (kind, name) = ("InMemoryCluster".to_owned(), "default/a".to_owned());
+        let kind = "InMemoryCluster".to_owned();
+        let name = "default/a".to_owned();
         broken(|it| it.waiting = vec![Waiting { kind, name, message: message.to_owned() }])
     };
     for (message, mend) in [

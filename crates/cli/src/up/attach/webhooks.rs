@@ -43,7 +43,8 @@ impl LocalWebhooks {
         // start, with a message.
         let listener = TcpListener::bind((loopback(), 0)).context("failed to find a free port")?;
         let address = listener.local_addr().context("failed to find a free port")?;
-        let (not_before, not_after) = (now - SignedDuration::from_mins(5), now + VALID_FOR);
+        let not_before = now - SignedDuration::from_mins(5);
+        let not_after = now + VALID_FOR;
         let authority =
             Authority::generate("nephele-webhooks", KeyAlgorithm::EcdsaP256, not_before, not_after)
                 .context("failed to make the authority of the webhooks")?;

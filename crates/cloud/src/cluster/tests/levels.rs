@@ -133,7 +133,8 @@ fn fields(path: &str, value: &Value, lines: &mut BTreeSet<String>) {
 fn lag(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let clock: WallClock = Arc::new(|| Timestamp::UNIX_EPOCH + Duration::from_secs(86_400));
     let driver = driver();
-    let (prompt, late) = (cluster_at(&driver, clock.clone()), cluster_at(&driver, clock));
+    let prompt = cluster_at(&driver, clock.clone());
+    let late = cluster_at(&driver, clock);
     let names = ["a", "b"];
     let mut instances: [Option<Instance>; 2] = [None, None];
     for (minute, Step { machine, change, is_seen }) in (1..).zip(steps) {
@@ -155,7 +156,8 @@ fn lag(steps: Vec<Step>) -> Result<(), TestCaseError> {
     for (name, instance) in names.into_iter().zip(instances) {
         late.show_machine(name, instance);
     }
-    let (late, prompt) = (shown(&late), shown(&prompt));
+    let late = shown(&late);
+    let prompt = shown(&prompt);
     let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<_> {
         one.difference(other).cloned().collect()
     };

@@ -86,7 +86,8 @@ fn an_event_says_what_happened_in_words() {
         |active_effect| line(event(EventKind::BecameAffected { fault: "full".into(), active_effect }));
     let adopted = |reached, is_deleting| line(event(EventKind::Adopted { reached, is_deleting }));
     let leaked = |is_adopted, is_replaced| {
-        let (fault, addresses) = ("full".into(), vec![]);
+        let fault = "full".into();
+        let addresses = vec![];
         line(event(EventKind::Leaked { fault, since: AT, addresses, is_adopted, is_replaced }))
     };
     let of_fault = |line: JournalLine| JournalLine { faults: vec!["full".into()], ..line };

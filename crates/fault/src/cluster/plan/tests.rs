@@ -129,7 +129,8 @@ fn each_selected_namespace_has_the_fault() {
 
 #[test]
 fn without_a_usable_selector_no_namespace_has_the_fault() {
-    let (name, labels) = ("there", BTreeMap::new());
+    let name = "there";
+    let labels = BTreeMap::new();
     let place = || Place {
         namespace: name,
         labels: &labels,

@@ -196,8 +196,8 @@ fn machine_sets_are_changed_in_their_templates() {
             json!({ "files": files }),
         ),
     };
-    let (current, desired) =
-        (objects("v1.36.3", "old", json!([])), objects("v1.36.4", "new", json!([{ "path": "/a" }])));
+    let current = objects("v1.36.3", "old", json!([]));
+    let desired = objects("v1.36.4", "new", json!([{ "path": "/a" }]));
     let request = CanUpdateMachineSetRequest {
         current: current.clone(),
         desired: desired.clone(),

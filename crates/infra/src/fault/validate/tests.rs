@@ -119,7 +119,8 @@ fn every_effect_on_machines_has_its_symptom() {
         (json!({ "nameSuffix": "-2", "downFor": "5s" }), 5),
         (json!({ "nameSuffix": "-2", "downFor": "0s" }), 0),
     ] {
-        let (down_for, name) = (Duration::from_secs(seconds), OtherName::new("-2"));
+        let down_for = Duration::from_secs(seconds);
+        let name = OtherName::new("-2");
         let reboots = affect(VisibleEffect::Rebooting { down_for, name });
         assert_eq!(effect(json!({ "nodeRebootsAs": settings })), reboots);
     }

@@ -75,7 +75,8 @@ fn object() -> InMemoryMachine {
 
 #[test]
 fn a_machine_waits_for_what_comes_first() {
-    let (worker, control_plane) = (wanted(Role::Worker), wanted(Role::ControlPlane));
+    let worker = wanted(Role::Worker);
+    let control_plane = wanted(Role::ControlPlane);
     let mistake = Mistake::FailureDomain { wanted: "c".into(), known: vec!["a".into()] };
     let nothing_yet = Wanted {
         infrastructure_provisioned: false,
@@ -252,7 +253,8 @@ fn an_extension_has_a_machine_wait_until_it_begins() {
     };
     let wait =
         |waiting| Decision::Wait { waiting, role: Role::Worker, cluster: "demo".into(), missing: vec![] };
-    let (after, message) = (Duration::from_secs(7), "not yet".to_owned());
+    let after = Duration::from_secs(7);
+    let message = "not yet".to_owned();
     let later = || Answered::Said(Answer::Wait { after, message: message.clone() });
     let fresh = wanted(Role::Worker);
     assert_eq!(planned(&fresh, later()), wait(Waiting::Hook { after, message: message.clone() }));

@@ -385,7 +385,8 @@ fn a_paused_machine_runs_on_once_it_has_begun_until_its_instance_is_gone() {
 
 #[test]
 fn what_the_cloud_does_not_have_is_a_mistake_before_a_machine_has_booted() {
-    let (cluster, machine) = (objects::cluster("demo"), objects::worker("demo", "m"));
+    let cluster = objects::cluster("demo");
+    let machine = objects::worker("demo", "m");
     let mut object = objects::in_memory_machine(&machine);
     let large = Some(Ok(Hardware::default()));
     let fetched = Fetched { described: large, ..found(&machine, &cluster) };

@@ -190,7 +190,8 @@ fn a_claim_has_to_fit_the_pool_the_labels_and_the_namespace() {
 
 #[test]
 fn skip_and_count_say_which_claims_are_hit_also_after_a_restart() {
-    let (effect, budget) = (json!({ "exhausted": {} }), json!({ "skip": 1, "count": 1 }));
+    let effect = json!({ "exhausted": {} });
+    let budget = json!({ "skip": 1, "count": 1 });
     let mut first = address_faults(&effect, &budget);
     assert_eq!(
         ["a", "b", "c"].map(|name| ask(&mut first, name, 101) == Verdict::Passes),
@@ -329,7 +330,8 @@ fn looked_at(namespaces: usize) -> usize {
 
 #[test]
 fn what_a_pool_asks_costs_the_same_however_many_namespaces_have_faults() {
-    let (few, many) = (looked_at(50), looked_at(200));
+    let few = looked_at(50);
+    let many = looked_at(200);
     assert!(many < 6 * few, "{few} Faults are looked at for 50 pools, and {many} for 200");
 }
 

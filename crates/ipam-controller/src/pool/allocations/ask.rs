@@ -165,7 +165,8 @@ impl Allocations {
                 // The reader of a claim may not know the claims of other namespaces.
                 let is_known = rival.namespace() == request.owner.namespace();
                 let by = if is_known { format!("by {rival}") } else { "in another namespace".to_owned() };
-                let (owner, address) = (&request.owner, block.address());
+                let owner = &request.owner;
+                let address = block.address();
                 refused(format!("IPAddress {owner} exists and its address {address} is in use {by}"))
             }
             None => Answer::TakeOver,

@@ -581,7 +581,8 @@ fn decisions_that_have_become_ip_addresses_leave_room_for_new_claims() {
     let listed = names.iter().enumerate().map(|(n, name)| (owner(name), record(name, &address(n), 50)));
     let pending =
         names.iter().enumerate().map(|(n, name)| left(name, &format!("uid-of-{name}"), &address(n)));
-    let (listed, pending) = (listed.collect(), pending.collect::<Vec<_>>());
+    let listed = listed.collect();
+    let pending = pending.collect::<Vec<_>>();
     let mut pool = Allocations::default();
     pool.begin_rebuild();
     pool.rebuild(listed, 100, &pending, &key(), false, Instant::now());

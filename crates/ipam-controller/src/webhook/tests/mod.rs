@@ -201,11 +201,13 @@ fn an_absent_or_zero_length_is_the_default() {
 /// An API server may ask again for the deletion of a pool that lost its finalizer meanwhile.
 #[tokio::test]
 async fn a_pool_that_is_gone_may_be_deleted() {
-    let (api, kind) = (ManagementApi::start(), PoolKind::InClusterIPPool);
+    let api = ManagementApi::start();
+    let kind = PoolKind::InClusterIPPool;
     use_address(&api, NAMESPACE, kind, "10.0.0.10", 24).await;
     let gone = json!({ "metadata": { "name": "pool", "uid": "gone" }, "spec": {} });
     let change = Change::Delete(serde_json::from_value::<InClusterIPPool>(gone).expect("a pool"));
-    let (name, namespace) = ("pool".to_owned(), Some(NAMESPACE.to_owned()));
+    let name = "pool".to_owned();
+    let namespace = Some(NAMESPACE.to_owned());
     let request = AdmissionRequest { name, namespace, user: String::new(), dry_run: false, change };
     let in_use = in_use(&api.client(), kind, &request);
     assert!(matches!(in_use.any(Some("gone")).await, Err(LookError::OtherPool)));
@@ -217,7 +219,8 @@ async fn a_pool_that_is_gone_may_be_deleted() {
 async fn a_review_that_does_not_know_the_pool_is_answered_without_a_list() {
     let api = ManagementApi::start();
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let (server, noted) = (api.server().clone(), Arc::clone(&asked));
+    let server = api.server().clone();
+    let noted = Arc::clone(&asked);
     let service = tower::service_fn(move |request: Request<Body>| {
         noted.lock().push(request.uri().path().to_owned());
         let server = server.clone();
@@ -234,7 +237,8 @@ async fn a_review_that_does_not_know_the_pool_is_answered_without_a_list() {
         ("pool", None, Err(())),
         ("absent", Some(known.as_str()), Err(())),
     ] {
-        let (resource, namespace) = (resource.clone(), Some(NAMESPACE.to_owned()));
+        let resource = resource.clone();
+        let namespace = Some(NAMESPACE.to_owned());
         let in_use = InUse { client: client.clone(), kind, resource, namespace, name: name.to_owned() };
         assert_eq!(in_use.any(uid).await.map_err(drop), expected, "{name} {uid:?}");
         let lists = take(&mut *asked.lock()).iter().filter(|path| path.ends_with("/ipaddresses")).count();

@@ -12,10 +12,8 @@ pub const PAUSED: &str = "Paused";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `True`, `False` or `Unknown`.
     pub status: String,
     /// The generation of the object that it was computed for.
     #[serde(skip_serializing_if = "is_zero")]
@@ -24,7 +22,6 @@ pub struct Condition {
     pub last_transition_time: String,
     /// The reason, in one word.
     pub reason: String,
-    /// The explanation, for people.
     pub message: String,
 }
 

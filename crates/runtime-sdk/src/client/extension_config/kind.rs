@@ -28,13 +28,10 @@ pub struct Metadata {
     pub resource_version: String,
     /// The generation of its desired state.
     pub generation: i64,
-    /// When it was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
-    /// Its labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -43,9 +40,7 @@ pub struct Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HandlerStatus {
-    /// Its full name, `<handler>.<extension>`.
     pub name: String,
-    /// Its hook.
     pub request_hook: GroupVersionHook,
     /// The timeout of a call in seconds; 10 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

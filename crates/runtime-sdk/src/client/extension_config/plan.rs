@@ -80,12 +80,7 @@ pub enum Unusable {
     NotDiscovered(String),
     /// Discovery was for an earlier generation.
     #[error("condition Discovered must be of generation {generation}, it is of {observed}")]
-    Outdated {
-        /// The object's generation.
-        generation: i64,
-        /// The condition's generation.
-        observed: i64,
-    },
+    Outdated { generation: i64, observed: i64 },
     /// The hook of a handler is malformed.
     #[error("the status has a handler with a malformed hook")]
     Handler(#[source] ApiVersionError),
@@ -94,9 +89,7 @@ pub enum Unusable {
 /// A Secret, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretRef {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -207,7 +200,8 @@ pub fn usable<K: ExtensionKind>(object: &K) -> Result<Registration, Unusable> {
     if !discovered.is_true() {
         return Err(Unusable::NotDiscovered(discovered.status.clone()));
     }
-    let (generation, observed) = (object.metadata().generation, discovered.observed_generation);
+    let generation = object.metadata().generation;
+    let observed = discovered.observed_generation;
     if observed != generation {
         return Err(Unusable::Outdated { generation, observed });
     }

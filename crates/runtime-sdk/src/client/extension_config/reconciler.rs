@@ -62,36 +62,28 @@ pub enum ReconcilerError {
     /// The object cannot be read.
     #[error("failed to read {name:?}")]
     Read {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
     /// The object does not have the fields of its kind.
     #[error("failed to decode {name:?}")]
     Understand {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
     /// The object cannot be written.
     #[error("failed to patch {name:?}")]
     Patch {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
     /// A Secret cannot be read.
     #[error("failed to read Secret {}/{}", secret.namespace, secret.name)]
     Secret {
-        /// The Secret.
         secret: SecretRef,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
@@ -104,9 +96,7 @@ pub enum ReconcilerError {
     /// Another process has to discover the extension, and has not done so.
     #[error("failed to use {name:?}, which another process discovers")]
     Unusable {
-        /// Its name.
         name: String,
-        /// The cause.
         #[source]
         source: Unusable,
     },
@@ -139,7 +129,6 @@ pub struct WarmUpSettings {
     pub mode: WarmUp,
     /// How long to retry extensions that cannot be registered: they may still be starting.
     pub patience: Duration,
-    /// The wait between attempts.
     pub interval: Duration,
     /// The number of extensions discovered at a time.
     pub at_once: usize,
@@ -170,9 +159,7 @@ pub enum WarmUpError {
     /// The objects cannot be listed.
     #[error("failed to list {kind}")]
     List {
-        /// The resource.
         kind: &'static str,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },

@@ -30,11 +30,8 @@ pub struct ExtensionConfigSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionConfig {
-    /// Its metadata.
     pub metadata: Metadata,
-    /// The desired state.
     pub spec: ExtensionConfigSpec,
-    /// The observed state.
     pub status: ExtensionConfigStatus,
 }
 
@@ -42,11 +39,9 @@ pub struct ExtensionConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionConfigStatus {
-    /// Its conditions.
     pub conditions: Vec<Condition>,
     /// The handlers of the extension.
     pub handlers: Vec<HandlerStatus>,
-    /// Fields of former versions.
     pub deprecated: Deprecated,
 }
 
@@ -62,7 +57,6 @@ pub struct Deprecated {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LegacyConditions {
-    /// The conditions.
     pub conditions: Vec<LegacyCondition>,
 }
 
@@ -70,20 +64,16 @@ pub struct LegacyConditions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LegacyCondition {
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `True`, `False` or `Unknown`.
     pub status: String,
     /// `Error`, `Warning` or `Info` when the status is `False`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub severity: String,
-    /// When it last changed.
     pub last_transition_time: String,
     /// The reason in one word, when the status is not `True`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The explanation, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -166,11 +156,8 @@ pub mod v1alpha1 {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     pub struct ExtensionConfig {
-        /// Its metadata.
         pub metadata: Metadata,
-        /// The desired state.
         pub spec: ExtensionConfigSpec,
-        /// The observed state.
         pub status: ExtensionConfigStatus,
     }
 
@@ -190,7 +177,6 @@ pub mod v1alpha1 {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct NextConditions {
-        /// The conditions.
         pub conditions: Vec<Condition>,
     }
 

@@ -164,7 +164,8 @@ mod tests {
                 format!("fn a() {{ {attribute}\nlet one = 1; }}"),
             ] {
                 let source = Source::parse("a.rs", source).expect("Rust");
-                let (mut names, mut tree) = (Names::default(), source.syntax);
+                let mut names = Names::default();
+                let mut tree = source.syntax;
                 names.visit_file_mut(&mut tree);
                 assert_eq!(!names.0.contains(&"one".to_owned()), expected, "{}", source.text);
             }

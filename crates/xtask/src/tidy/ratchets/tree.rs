@@ -25,7 +25,6 @@ pub(super) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 #[derive(Default)]
 pub(super) struct Tree {
     pub(super) sources: Vec<Source>,
-    /// Public modules without documentation.
     pub(super) undocumented: Vec<Place>,
     modules: Vec<Module>,
 }
@@ -283,7 +282,6 @@ impl Tree {
 struct Leaf {
     line: usize,
     path: Vec<String>,
-    /// None for everything.
     name: Option<String>,
 }
 

@@ -100,8 +100,8 @@ fn a_cluster_has_the_shape_of_either_contract_and_no_annotation() {
         ),
     ];
     for (new_spec, old_spec, new_status, old_status) in rows {
-        let (new, old) =
-            (cluster(NEW, new_spec.clone(), new_status), cluster(OLD, old_spec.clone(), old_status));
+        let new = cluster(NEW, new_spec.clone(), new_status);
+        let old = cluster(OLD, old_spec.clone(), old_status);
         assert_eq!(converted(&new, OLD), old);
         assert_eq!(converted(&old, NEW), new);
         let template =
@@ -136,7 +136,8 @@ fn a_machine_has_the_shape_of_either_contract_and_no_annotation() {
         "network": { "addresses": [{ "address": "10.0.0.1", "prefix": 24, "gateway": "10.0.0.254" }] },
         "failureDomain": "a",
     });
-    let (mut new, mut old) = (status.clone(), status);
+    let mut new = status.clone();
+    let mut old = status;
     new["initialization"] = json!({ "provisioned": true });
     old["ready"] = json!(true);
     let ready = condition("Ready", "False", "NotReady");
@@ -177,8 +178,8 @@ fn an_old_condition_is_as_bad_as_its_reason_and_the_summary_as_the_worst() {
         ("UnknownFailureDomain", "Error", "Error"),
     ];
     for (reason, severity, summary) in rows {
-        let (ready, vm) =
-            (condition("Ready", "False", "NotReady"), condition("VMProvisioned", "False", reason));
+        let ready = condition("Ready", "False", "NotReady");
+        let vm = condition("VMProvisioned", "False", reason);
         let node = condition("NodeProvisioned", "False", "WaitingForVMProvisioned");
         let etcd = condition("EtcdProvisioned", "Unknown", "InternalError");
         let deleting = condition("Deleting", "False", "InternalError");

@@ -146,7 +146,8 @@ impl World {
     /// Decides as the pool's task does. No claim gets an address that a Fault keeps from all.
     fn choose(&mut self) {
         let mut pool = mem::take(&mut self.pool);
-        let (faults, now) = (&self.faults, self.wall());
+        let faults = &self.faults;
+        let now = self.wall();
         let quarantined = faults.quarantined(&key(), now);
         pool.quarantine(&quarantined);
         let before: Vec<_> = pool.decisions().map(|(_, decision)| decision.block).collect();
@@ -236,7 +237,8 @@ impl World {
             published,
         };
         if !published && self.pool.is_undecided(&request) {
-            let (next, now) = (self.pool.next(&request), self.wall());
+            let next = self.pool.next(&request);
+            let now = self.wall();
             let verdict = self.faults.ask(&self.subject(index, &uid), &key(), next, now);
             self.pool.quarantine(&self.faults.quarantined(&key(), now));
             if verdict != Verdict::Passes {
@@ -372,7 +374,8 @@ impl World {
             }
             self.pool.forget_expired(&owner, &uid);
         }
-        let (late, now) = (self.faults.late(&key(), self.wall()), self.wall());
+        let late = self.faults.late(&key(), self.wall());
+        let now = self.wall();
         let held: Vec<Owner> = self.pool.held().map(|(_, owner)| owner.clone()).collect();
         for owner in held.into_iter().filter(|owner| late.get(owner).is_none_or(|(_, until)| *until <= now)) {
             self.delete_address(&owner, None);
