@@ -87,8 +87,8 @@ fn fill(template: &str, namespace: &str, name: &str, shape: Shape) -> String {
     expand(template, value)
 }
 
-/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default is kept, and any other
-/// `$`, such as that of a pattern.
+/// Replaces `${NAME}` and `${NAME:=default}`, as clusterctl does. A variable with neither value nor default is kept,
+/// and any other `$`, such as that of a pattern.
 #[must_use]
 pub fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut text = String::with_capacity(template.len());

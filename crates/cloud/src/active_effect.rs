@@ -6,7 +6,7 @@ use std::time::Duration;
 use nephele_engine::{ActiveEffect, Notice};
 use nephele_model::{Market, ResourceKind, SimTime, Stage, VisibleEffect};
 
-/// What the engine has to know of a symptom.
+/// What the engine has to know of a visible effect.
 #[must_use]
 pub fn active_effect_of(visible_effect: &VisibleEffect) -> ActiveEffect {
     // Nothing more happens on a machine that has vanished.
@@ -58,7 +58,7 @@ pub fn active_effect_of(visible_effect: &VisibleEffect) -> ActiveEffect {
     }
 }
 
-/// The affliction of a fault that began at this time: its symptom knows it, and what comes after its notice.
+/// The active effect of a fault that began at this time: its visible effect knows it, and what comes after its notice.
 pub(crate) fn begun(active_effect: ActiveEffect, began: SimTime) -> ActiveEffect {
     let notice = active_effect.notice.map(|notice| Notice { then: begun(notice.then, began), ..*notice });
     ActiveEffect {
@@ -68,7 +68,7 @@ pub(crate) fn begun(active_effect: ActiveEffect, began: SimTime) -> ActiveEffect
     }
 }
 
-/// The symptoms of afflictions, by the name of the fault.
+/// The visible effects of active effects, by the name of the fault.
 pub(crate) fn visible_effects(
     active_effects: &BTreeMap<String, ActiveEffect>,
 ) -> BTreeMap<String, VisibleEffect> {

@@ -83,7 +83,7 @@ fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> 
     first(&wrong, of_machine).or_else(|| first(&visible_effects(&balancer.active_effects), of_balancer))
 }
 
-/// What a symptom of a load balancer does to all machines behind it.
+/// What a visible effect of a load balancer does to all machines behind it.
 fn of_balancer(visible_effect: &VisibleEffect) -> Option<OutOfServiceReason> {
     match visible_effect {
         VisibleEffect::ApiServer(ApiServerRequestEffect {
@@ -95,7 +95,7 @@ fn of_balancer(visible_effect: &VisibleEffect) -> Option<OutOfServiceReason> {
     }
 }
 
-/// The first fault by name whose symptom takes machines out of service.
+/// The first fault by name whose visible effect takes machines out of service.
 fn first(
     wrong: &BTreeMap<String, VisibleEffect>,
     reason: impl Fn(&VisibleEffect) -> Option<OutOfServiceReason>,

@@ -61,7 +61,7 @@ fn after(zero: Timestamp, at: SimTime) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
 }
 
-/// The clock of a catalog.
+/// The clock of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockObservation {
     /// The setting that was carried out.

@@ -77,7 +77,7 @@ pub struct CloudConfig {
     /// How many machines a namespace may have at a time; none means any number. Machines from before a restart are
     /// adopted, however many they are.
     pub machines_max: Option<u32>,
-    /// The built-in catalog, for machines whose specification names no catalog.
+    /// The built-in cloud, for machines whose specification names no cloud.
     pub cloud_spec: CloudSpec,
     pub clock: WallClock,
 }
@@ -518,7 +518,7 @@ impl Cloud {
     /// Asks the cloud for the hardware of a machine that would be made from a model.
     ///
     /// # Errors
-    /// When the cloud refuses, because the catalog does not exist or does not offer the model.
+    /// When the cloud refuses, because it does not exist or does not offer the model.
     pub fn describe_model(&self, namespace: &str, name: &str, model: &Model) -> Result<Hardware, CallError> {
         let cloud_spec = ResourceId::cloud(namespace, name);
         let request = Request::DescribeModel { cloud_spec: cloud_spec.clone(), model: model.clone() };

@@ -1,4 +1,4 @@
-//! Catalogs: what each offers, what has happened in it, and what of that is put back after a restart.
+//! Clouds: what each offers, what has happened in it, and what of that is put back after a restart.
 
 use jiff::Timestamp;
 use nephele_engine::{CapacityUsage, CloudSpec, Leaked, MistakesByCaller, Request};
@@ -9,7 +9,7 @@ use crate::cloud::Cloud;
 use crate::cost::CostObservation;
 use crate::error::CallError;
 
-/// What has happened in a catalog. A status shows it, and the next manager puts it back.
+/// What has happened in a cloud. A status shows it, and the next manager puts it back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudRecord {
     /// Its clock. None if it was never changed.
@@ -22,7 +22,7 @@ pub struct CloudRecord {
     pub caller_mistakes: MistakesByCaller,
 }
 
-/// A catalog as it is now.
+/// A cloud as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudObservation {
     /// The number of its machines, including those from before a restart that are not back yet.
@@ -34,7 +34,7 @@ pub struct CloudObservation {
 }
 
 impl Cloud {
-    /// Sets a catalog of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
+    /// Sets a cloud of a namespace. New machines use it; existing machines keep their hardware. Its limits hold at
     /// once for what is created from then on, and its clock for all its machines. `previous` is what was published about it
     /// before a restart.
     ///
@@ -62,7 +62,7 @@ impl Cloud {
         })
     }
 
-    /// A catalog of a namespace, at one instant.
+    /// A cloud of a namespace, at one instant.
     #[must_use]
     pub fn observe_cloud(&self, namespace: &str, name: &str) -> CloudObservation {
         let id = ResourceId::cloud(namespace, name);
@@ -84,7 +84,7 @@ impl Cloud {
         observed
     }
 
-    /// Deletes a catalog. No new machine can use it.
+    /// Deletes a cloud. No new machine can use it.
     ///
     /// # Errors
     /// When the cloud refuses.

@@ -1,4 +1,4 @@
-//! What the machines of a catalog cost.
+//! What the machines of a cloud cost.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use nephele_engine::{Cost, Spent};
 
 use crate::clock::{cloud_time, instant};
 
-/// What the machines of a catalog cost.
+/// What the machines of a cloud cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostObservation {
     /// The time in the cloud.

@@ -23,16 +23,16 @@ pub struct FaultObservation {
     pub windows: u64,
     /// The last hits, the newest first.
     pub last_hits: Vec<FaultHit>,
-    /// The machines and clusters that it afflicts, in order.
+    /// The machines and clusters that it affects, in order.
     pub affected: Vec<Affected>,
     /// The machines and clusters that passed because its budget skips the first ones, in order.
     pub skipped: Vec<Affected>,
-    /// The leaked instances and load balancers that are deleted with it, the oldest first: those that are of no catalog that
+    /// The leaked instances and load balancers that are deleted with it, the oldest first: those that are of no cloud that
     /// was put.
     pub leaked: Vec<Leaked<Timestamp>>,
 }
 
-/// A machine or a cluster that a fault afflicts.
+/// A machine or a cluster that a fault affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affected {
     pub cluster: ClusterId,
@@ -57,7 +57,7 @@ impl Affected {
         Self { cluster, machine, until: None }
     }
 
-    /// A resource that a fault afflicts.
+    /// A resource that a fault affects.
     fn of(state: &FaultState, id: &ResourceId, engine: &Engine) -> Self {
         // While the resource exists, it knows: the clock of its cloud may have been forgotten.
         let running = engine.get(id).and_then(|resource| resource.notices.get(&state.id.name)?.time());
@@ -75,7 +75,7 @@ impl Affected {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
     pub at: Timestamp,
-    /// The operation, such as `CreateInstance`. None if the fault afflicted the machine.
+    /// The operation, such as `CreateInstance`. None if the fault affected the machine.
     pub operation: Option<&'static str>,
     /// The cluster of the machine or load balancer.
     pub cluster: ClusterId,
@@ -93,9 +93,9 @@ pub struct FaultHistory {
     pub hits: u64,
     /// How many windows of its schedule had begun.
     pub windows: u64,
-    /// The machines and clusters that it afflicted.
+    /// The machines and clusters that it affected.
     pub affected: Vec<Affected>,
-    /// Whether it afflicted more than these.
+    /// Whether it affected more than these.
     pub is_cut: bool,
     /// The machines and clusters that passed because its budget skips the first ones.
     pub skipped: Vec<Affected>,
@@ -219,7 +219,7 @@ impl Cloud {
     }
 }
 
-/// A fault whose symptom knows when it began.
+/// A fault whose visible effect knows when it began.
 fn begun(fault: Fault, began: SimTime) -> Fault {
     let effect = match fault.effect {
         Effect::Affect(active_effect) => Effect::Affect(active_effect::begun(active_effect, began)),

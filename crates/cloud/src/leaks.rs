@@ -1,4 +1,4 @@
-//! What leaked from catalogs and because of faults.
+//! What leaked from clouds and because of faults.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::error::CallError;
 
 impl Cloud {
     /// The leaked instances and load balancers that are deleted with a fault, the oldest first: those that the fault made
-    /// leak, and that are of no catalog that was put.
+    /// leak, and that are of no cloud that was put.
     pub(crate) fn leaked_by(&self, fault: &FaultId) -> Vec<Leaked<Timestamp>> {
         let fault = fault.resource();
         self.published(self.look(|engine| engine.leaked_by(&fault).cloned().collect()))
     }
 
-    /// Deletes the leaked instances and load balancers of a catalog of a namespace. The ports of the load balancers are free.
+    /// Deletes the leaked instances and load balancers of a cloud of a namespace. The ports of the load balancers are free.
     ///
     /// # Errors
     /// When the cloud refuses.

@@ -44,7 +44,7 @@ pub struct MachineObservation {
     /// Its allocation in its cluster.
     pub allocation: Allocation,
     pub zone: Option<String>,
-    /// The catalog that it was made from.
+    /// The cloud that it was made from.
     pub cloud_spec: String,
     /// The region of its zone, if known.
     pub region: Option<String>,
@@ -113,7 +113,7 @@ pub enum StageObservation {
     Blocked,
     /// Under way.
     Waiting {
-        /// When it will end. None while the clock of the catalog stands still.
+        /// When it will end. None while the clock of the cloud stands still.
         due: Option<Timestamp>,
     },
     /// Reached.

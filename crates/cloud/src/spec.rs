@@ -22,7 +22,7 @@ pub struct ClusterSpec {
     pub labels: BTreeMap<String, String>,
     /// The region of its load balancer, by which faults select it too. None if it belongs to no single region.
     pub region: Option<String>,
-    /// The catalog of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_cloud`].
+    /// The cloud of its namespace whose quota its load balancer counts for, see [`crate::Cloud::put_cloud`].
     pub cloud_spec: String,
     /// The endpoint that was published before, or that the user wants. An empty host and port zero are chosen by the
     /// cloud.
@@ -90,8 +90,8 @@ pub struct MachineSpec {
     pub zone: Option<String>,
     /// The region of its zone, by which faults select it. If none, its Node has one that is derived from the zone's name.
     pub region: Option<String>,
-    /// The catalog of its namespace that it is made from, see [`crate::Cloud::put_cloud`]. It counts for the quotas of
-    /// this catalog.
+    /// The cloud of its namespace that it is made from, see [`crate::Cloud::put_cloud`]. It counts for the quotas of
+    /// this cloud.
     pub cloud_spec: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,
@@ -101,7 +101,7 @@ pub struct MachineSpec {
     pub hardware: Option<Hardware>,
     /// The image that it booted from.
     pub image: Option<String>,
-    /// How long its stages take; a missing stage takes as long as in its catalog. Drawn once, when the stage begins.
+    /// How long its stages take; a missing stage takes as long as in its cloud. Drawn once, when the stage begins.
     pub start_up: BTreeMap<Stage, Latency>,
     /// Its allocation, as published before. The cloud chooses the missing parts.
     pub allocation: Allocation,
@@ -144,7 +144,7 @@ pub struct PreviousCluster {
     /// The name of the cluster.
     pub id: ClusterId,
     pub port: u16,
-    /// The catalog whose quota its load balancer counts for. None if this cloud did not make the load balancer.
+    /// The cloud whose quota its load balancer counts for. None if this cloud did not make the load balancer.
     pub cloud_spec: Option<String>,
 }
 
@@ -156,7 +156,7 @@ pub struct PreviousMachine {
     /// Whether its creation had begun. Then the cloud reserves room for it.
     pub has_begun: bool,
     pub zone: Option<String>,
-    /// The catalog that it is made from.
+    /// The cloud that it is made from.
     pub cloud_spec: String,
     /// The name of its instance type.
     pub instance_type: Option<String>,

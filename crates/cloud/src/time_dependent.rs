@@ -1,5 +1,6 @@
-//! What symptoms look like that depend on how long their fault has been there. The time is counted from when the fault began, or
-//! from when the part of the machine that shows the symptom came up, if that is later. Both outlive a restart.
+//! What visible effects look like that depend on how long their fault has been there. The time is counted from when the
+//! fault began, or from when the part of the machine that shows the visible effect came up, if that is later. Both
+//! outlive a restart.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Afflictions: what is wrong with resources that faults have hit.
 //!
-//! Invariant: the engine carries a [`VisibleEffect`], compares it and hashes its text, and never looks into it. What a symptom does
-//! to stages and backends is in the other fields of an [`ActiveEffect`].
+//! Invariant: the engine carries a [`VisibleEffect`], compares it and hashes its text, and never looks into it. What a
+//! visible effect does to stages and backends is in the other fields of an [`ActiveEffect`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct ActiveEffect {
 }
 
 impl ActiveEffect {
-    /// Shows a symptom on resources of a kind, and does nothing else.
+    /// Shows a visible effect on resources of a kind, and does nothing else.
     #[must_use]
     pub fn new(of: ResourceKind, visible_effect: VisibleEffect) -> Self {
         Self {

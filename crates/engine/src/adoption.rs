@@ -19,7 +19,7 @@ pub struct Previous {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reached: BTreeMap<StageName, SimTime>,
     /// The hardware. None if it was not recorded: then the hardware of the model as it is today, or the default hardware
-    /// if the catalog no longer offers the model.
+    /// if the cloud no longer offers the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// When its deletion began, if it did, at the latest now. The deletion ends when it would have.
@@ -28,7 +28,7 @@ pub struct Previous {
     /// The update that was accepted and may be under way. It ends when it would have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateSpec>,
-    /// The load balancers of its group with which an instance is registered, by name, each with the stage from which on the
+    /// The load balancers of its cluster with which an instance is registered, by name, each with the stage from which on the
     /// instance is in service. One that is only reserved has it when it is adopted; one that does not exist is ignored.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub load_balancers: BTreeMap<String, StageName>,

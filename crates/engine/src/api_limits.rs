@@ -1,11 +1,11 @@
-//! How often the operations of a catalog may be called, and how soon reads show what was created.
+//! How often the operations of a cloud may be called, and how soon reads show what was created.
 
 use std::time::Duration;
 
 use nephele_model::{CallRate, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
 
-/// What the interface of a catalog does to its callers.
+/// What the interface of a cloud does to its callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApiLimits {
@@ -26,7 +26,7 @@ impl ApiLimits {
 /// The longest time after which a refused caller is told to retry.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// The calls of a catalog so far: the generic cell rate algorithm (ITU-T I.371), which keeps one number instead of a
+/// The calls of a cloud so far: the generic cell rate algorithm (ITU-T I.371), which keeps one number instead of a
 /// count that has to be refilled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -61,7 +61,7 @@ impl Calls {
     }
 }
 
-/// The calls of a catalog, with its name.
+/// The calls of a cloud, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCalls {
     pub id: ResourceId,

@@ -32,18 +32,18 @@ pub struct Spent {
     pub per_hour: u64,
 }
 
-/// What the instances of a catalog cost.
+/// What the instances of a cloud cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// The time of the cloud.
     pub time: CloudTime,
     pub all: Spent,
-    /// By group. At most [`Billing::IDLE_MAX`] groups without instances are remembered, the dearest.
+    /// By cluster. At most [`Billing::IDLE_MAX`] clusters without instances are remembered, the dearest.
     #[serde(rename = "groups")]
     pub clusters: BTreeMap<String, Spent>,
 }
 
-/// What was added up for a catalog, for a state.
+/// What was added up for a cloud, for a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedBilling {
     pub id: ResourceId,
@@ -95,7 +95,7 @@ impl Gauge {
 /// An instance type and how it is paid for.
 pub(crate) type Product = (Option<String>, Market);
 
-/// What the instances of one catalog cost.
+/// What the instances of one cloud cost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Billing {
     all: Gauge,
@@ -109,10 +109,10 @@ struct Group {
 }
 
 impl Billing {
-    /// How many groups without instances are remembered, some 100 bytes each: clusters come and go without end.
+    /// How many clusters without instances are remembered, some 100 bytes each: clusters come and go without end.
     const IDLE_MAX: usize = 100;
 
-    /// The gauge of everything, and that of a group.
+    /// The gauge of everything, and that of a cluster.
     fn both(&mut self, cluster: &str) -> [&mut Gauge; 2] {
         let Self { all, clusters } = self;
         [all, &mut clusters.entry(cluster.to_owned()).or_default().gauge]
@@ -143,7 +143,7 @@ impl Billing {
         }
     }
 
-    /// Forgets the cheapest groups without instances beyond the bound, and those that have cost nothing.
+    /// Forgets the cheapest clusters without instances beyond the bound, and those that have cost nothing.
     fn forget_idle(&mut self) {
         self.clusters.retain(|_, cluster| !cluster.counts.is_empty() || cluster.gauge.sum.spent > 0);
         let idle = self.clusters.iter().filter(|(_, cluster)| cluster.counts.is_empty());
@@ -203,7 +203,7 @@ impl Billing {
         self.all.read(time)
     }
 
-    /// The same, and that of each group that has cost something.
+    /// The same, and that of each cluster that has cost something.
     pub(crate) fn cost(&self, time: CloudTime) -> Cost {
         let clusters = self.clusters.iter().map(|(name, cluster)| (name.clone(), cluster.gauge.read(time)));
         let clusters = clusters.filter(|(_, spent)| *spent != Spent::default());

@@ -1,6 +1,6 @@
 //! What callers do that shows a mistake of theirs, or that they have to be ready for.
 //!
-//! Only the callers of catalogs that were put are counted: the catalog without a name has no owner, and accounts come and go
+//! Only the callers of clouds that were put are counted: the cloud without a name has no owner, and namespaces come and go
 //! without end.
 
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ impl Sum for CallerMistakes {
 }
 
 impl CallerMistakes {
-    /// How many callers of a catalog are told apart. There are three; the name of a caller is any text to the engine.
+    /// How many callers of a cloud are told apart. There are three; the name of a caller is any text to the engine.
     pub const CALLERS_MAX: usize = 16;
 }
 
-/// What the callers of a catalog did, by caller.
+/// What the callers of a cloud did, by caller.
 pub type MistakesByCaller = BTreeMap<String, CallerMistakes>;
 
-/// What the callers of a catalog did, with its name.
+/// What the callers of a cloud did, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCallerMistakes {
     pub id: ResourceId,

@@ -56,7 +56,7 @@ impl Checked<'_> {
     }
 }
 
-/// Checks the kind of the target: a catalog is added by `PutCloud` only, a fault by `PutFault` only, and only load
+/// Checks the kind of the target: a cloud is added by `PutCloud` only, a fault by `PutFault` only, and only load
 /// balancers have backends.
 fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
     let id = checked.operation.request.target();

@@ -1,4 +1,4 @@
-//! The clocks of catalogs: how fast time passes for their instances.
+//! The clocks of clouds: how fast time passes for their instances.
 //!
 //! ```text
 //!   stages, updates, deletions ──▶ end at a time of the cloud ──clock──▶ deadline on the engine's line of time
@@ -77,7 +77,7 @@ impl Default for Rate {
     }
 }
 
-/// What is wanted of the clock of a catalog. It concerns instances: load balancers take no time.
+/// What is wanted of the clock of a cloud. It concerns instances: load balancers take no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSetting {
@@ -96,7 +96,7 @@ impl ClockSetting {
     }
 }
 
-/// What an earlier process had done about the clock of a catalog.
+/// What an earlier process had done about the clock of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRecord {
     /// The setting that it had last carried out.
@@ -121,7 +121,7 @@ pub struct Clock {
     pub steps: u64,
 }
 
-/// A clock with the name of its catalog.
+/// A clock with the name of its cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedClock {
     pub id: ResourceId,

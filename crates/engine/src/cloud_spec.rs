@@ -10,7 +10,7 @@ use crate::clock::ClockSetting;
 use crate::latency::Latency;
 use crate::seed::Seed;
 
-/// A catalog: which instance types and images there are, and how much may be made of it. An account may have several;
+/// The spec of a cloud: which instance types and images there are, and how much may be made of it. A namespace may have several;
 /// an instance is made from one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloudSpec {
@@ -52,7 +52,7 @@ impl Latencies {
     }
 }
 
-/// How much may be made of a catalog at a time; none means any amount. A resource counts until its deletion ends.
+/// How much may be made of a cloud at a time; none means any amount. A resource counts until its deletion ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -193,8 +193,8 @@ impl Hardware {
 }
 
 impl CloudSpec {
-    /// The name of the catalog that every account has: the built-in one, unless the account has put one of this name.
-    /// An account that puts it later finds the instances in it that it made before.
+    /// The name of the cloud that every namespace has: the built-in one, unless the namespace has put one of this name.
+    /// A namespace that puts it later finds the instances in it that it made before.
     pub const DEFAULT: &str = "default";
 
     /// The hardware of an instance that is made from a model.

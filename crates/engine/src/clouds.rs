@@ -1,6 +1,6 @@
-//! The clouds of accounts: what each offers, and what happened in it.
+//! The clouds of namespaces: what each offers, and what happened in it.
 //!
-//! A cloud is known by the name of its catalog. Its parts know nothing of each other: what one change means for several of
+//! A cloud is known by its name. Its parts know nothing of each other: what one change means for several of
 //! them is a matter of the engine.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::environment::Environment;
 use crate::seed::Seed;
 use crate::spec::ResourceSpec;
 
-/// One cloud of an account.
+/// One cloud of a namespace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CloudState {
     /// What it offers. None if it was not put: it is the built-in one, or it is gone and still has instances.
@@ -82,7 +82,7 @@ impl Clouds {
         self.put(id).is_some()
     }
 
-    /// The catalog that was put under this name.
+    /// The spec that was put under this name.
     pub(crate) fn put(&self, id: &ResourceId) -> Option<&CloudSpec> {
         self.get(id)?.cloud_spec.as_ref()
     }
@@ -109,7 +109,7 @@ impl Clouds {
         self.change_priced(id, |cloud, _| change(cloud))
     }
 
-    /// Changes the meter of a cloud. `change` gets the catalog that says the prices there.
+    /// Changes the meter of a cloud. `change` gets the spec that says the prices there.
     pub(crate) fn change_billing(
         &mut self,
         id: &ResourceId,
@@ -147,7 +147,7 @@ impl Clouds {
         self.change(id, |cloud| cloud.calls.get_or_insert_default().take(rate, at))
     }
 
-    /// The catalog of this name: one that was put, or the built-in one.
+    /// The spec of this name: one that was put, or the built-in one.
     pub(crate) fn cloud_spec(&self, id: &ResourceId) -> Option<&CloudSpec> {
         self.put(id).or_else(|| is_built_in(id).then_some(&self.config.cloud_spec))
     }

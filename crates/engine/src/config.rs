@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::cloud_spec::CloudSpec;
 
-/// The configuration of a cloud, the same for every account. An empty collection sets no limit of its kind.
+/// The configuration of a cloud, the same for every namespace. An empty collection sets no limit of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// Zones by name. If there are none, any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
     pub quotas: Quotas,
-    /// The built-in catalog. Instances that name no catalog or the default catalog use it, unless their account has put
-    /// a catalog of that name.
+    /// The built-in cloud. Instances that name no cloud or the default cloud use it, unless their namespace has put
+    /// a cloud of that name.
     #[serde(rename = "catalog")]
     pub cloud_spec: CloudSpec,
 }
@@ -22,11 +22,11 @@ pub struct Config {
 /// A zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// How many instances fit into the zone, of all accounts together. None means any number.
+    /// How many instances fit into the zone, of all namespaces together. None means any number.
     pub instances_max: Option<u32>,
 }
 
-/// How many resources one account may have at a time; none means any number. A resource counts until its deletion ends.
+/// How many resources one namespace may have at a time; none means any number. A resource counts until its deletion ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     pub instances_max: Option<u32>,

@@ -106,7 +106,7 @@ fn write_active_effect(hash: &mut StableHasher, active_effect: &ActiveEffect) {
     hash.list(holds, |hash, stage| hash.text(stage.as_str()));
     hash.number(u64::from(*is_down));
     hash.number(u64::from(*is_final));
-    // An affliction without it keeps the digest it had in earlier releases.
+    // An active effect without it keeps the digest it had in earlier releases.
     if let Some(stage) = before {
         hash.text("before");
         hash.text(stage.as_str());

@@ -165,12 +165,12 @@ impl Engine {
         outcome
     }
 
-    /// What the rate of the catalog and the faults of the account do to an operation. Returns whether the rate counted
+    /// What the rate of the cloud and the faults of the namespace do to an operation. Returns whether the rate counted
     /// it.
     ///
     /// As in real clouds, the rate comes before anything else is looked at. Calls that faults do not see do not count.
     fn intercept(&mut self, operation: &Operation) -> Result<(bool, Verdict), CloudError> {
-        // Only catalogs that were put have rates. Almost every cloud has no faults at almost every time.
+        // Only clouds that were put have rates. Almost every cloud has no faults at almost every time.
         let is_free = !self.clouds.any_put() && self.faults.is_empty();
         if is_free || operation.caller == Operation::SWEEPER {
             return Ok((false, Verdict::default()));
@@ -294,7 +294,7 @@ impl Engine {
                     return Ok(Outcome::AlreadyDone);
                 }
                 events.extend(self.clear(now, &id.name, &cleared.unwrap_or_default()));
-                // A fault that is new or changes decides about all resources of its account.
+                // A fault that is new or changes decides about all resources of its namespace.
                 if affected_some || fault.effect.active_effect().is_some() {
                     events.extend(self.affect_all(now, id));
                 }
@@ -315,9 +315,9 @@ impl Engine {
         }
     }
 
-    /// Lets everything happen that is due by `now`, and records it in the journal. Events are ordered by (time,
-    /// time of the cloud, resource, generation), and a change of a load balancer comes right after the event that causes it. A poll
-    /// records an event that is earlier than the poll before it in two cases only: an adoption, and an update that
+    /// Lets everything happen that is due by `now`, and records it in the journal. Events are ordered by (time, time of
+    /// the cloud, resource, generation), and a change of a load balancer comes right after the event that causes it. A
+    /// poll records an event that is earlier than the poll before it in two cases only: an adoption, and an update that
     /// began in the past. In both, the event was due before the engine knew of it.
     pub fn poll(&mut self, now: SimTime) {
         while self.poll_some(now, usize::MAX) {}
@@ -371,7 +371,7 @@ impl Engine {
         due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_change()).min()
     }
 
-    /// The names of the catalogs that were put, in order.
+    /// The names of the clouds that were put, in order.
     pub fn cloud_ids(&self) -> impl Iterator<Item = &ResourceId> {
         self.clouds.iter().filter(|(_, cloud)| cloud.cloud_spec.is_some()).map(|(id, _)| id)
     }
@@ -382,15 +382,15 @@ impl Engine {
         self.resources.get(id)
     }
 
-    /// The hardware of an instance that is made from a model of a catalog.
+    /// The hardware of an instance that is made from a model of a cloud.
     ///
     /// # Errors
-    /// When the catalog does not exist, or does not offer the model.
+    /// When the cloud does not exist, or does not offer the model.
     pub fn hardware(&self, cloud_spec: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
         self.clouds.hardware(cloud_spec, model)
     }
 
-    /// The limits of a catalog, and how much of them is used, in a fixed order. Empty if the catalog does not exist.
+    /// The limits of a cloud, and how much of them is used, in a fixed order. Empty if the cloud does not exist.
     #[must_use]
     pub fn usage(&self, cloud_spec: &ResourceId) -> Vec<CapacityUsage> {
         let limits = self.clouds.cloud_spec(cloud_spec).map(|cloud_spec| &cloud_spec.limits);
@@ -414,7 +414,7 @@ impl Engine {
         self.resources.values().inspect(|_| count_step())
     }
 
-    /// The resources of a group, ordered by kind and name.
+    /// The resources of a cluster, ordered by kind and name.
     pub fn cluster<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a Resource> {
         let first = ResourceId::first(&cluster.namespace, &cluster.name, ResourceKind::Instance);
         let resources = self.resources.range(first..).map(|(_, resource)| resource);
@@ -456,7 +456,7 @@ impl Engine {
         &self.resource_counts
     }
 
-    /// Starts to keep an index of the records of a group, see [`Journal::read_cluster`]. [`Engine::unfollow`] ends it.
+    /// Starts to keep an index of the records of a cluster, see [`Journal::read_cluster`]. [`Engine::unfollow`] ends it.
     pub fn follow(&mut self, cluster: ClusterId) -> Cursor {
         self.journal.follow(cluster)
     }
@@ -474,7 +474,7 @@ impl Engine {
 
     /// A digest of the state, the same on every machine and in every release. It is equal for two clouds exactly when
     /// every resource is in the same state in both, and the same resources are leaked. The journal, generations,
-    /// reservations, the lines for room, the catalogs and the faults do not count.
+    /// reservations, the lines for room, the clouds and the faults do not count.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = StableHasher::new();
@@ -763,7 +763,7 @@ fn subject<'a>(
     }
 }
 
-/// The first load balancer of a group.
+/// The first load balancer of a cluster.
 pub(crate) fn load_balancer_of<'a>(
     resources: &'a BTreeMap<ResourceId, Resource>,
     namespace: &str,
@@ -775,8 +775,8 @@ pub(crate) fn load_balancer_of<'a>(
         .then_some(found)
 }
 
-/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the region of an instance and the catalog
-/// and model that it is made from cannot be changed. Its labels, its owner, its deletion latency, and the catalog and the
+/// Answers a creation of a resource that exists. Its zone, endpoint, stages, and the region of an instance and the cloud
+/// and model that it is made from cannot be changed. Its labels, its owner, its deletion latency, and the cloud and the
 /// region of a load balancer can.
 fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, CloudError> {
     existing.refuse_deleting()?;

@@ -1,4 +1,4 @@
-//! What the catalog of a resource decides about the resource while it exists, not only when it is created.
+//! What the cloud of a resource decides about the resource while it exists, not only when it is created.
 
 use std::time::Duration;
 

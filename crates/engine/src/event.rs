@@ -52,7 +52,7 @@ pub enum EventKind {
     StageReached(StageName),
     /// A stage failed.
     StageFailed { stage: StageName, cause: String },
-    /// A fault afflicts the resource, or no longer does so.
+    /// A fault affects the resource, or no longer does so.
     #[serde(rename = "Afflicted")]
     BecameAffected {
         /// The name of the fault.
@@ -68,8 +68,8 @@ pub enum EventKind {
     /// The instance of this name is no longer in service at the load balancer. Not recorded when the load balancer
     /// itself is deleted.
     BackendOutOfService(String),
-    /// The instance or load balancer leaked: it is gone for its owner, which the next event says unless another instance has replaced it,
-    /// and still takes up its room.
+    /// The instance or load balancer leaked: it is gone for its owner, which the next event says unless another
+    /// instance has replaced it, and still takes up its room.
     Leaked {
         /// The name of the fault.
         fault: String,

@@ -1,8 +1,8 @@
-//! Faults: rules that make operations of an account fail or wait, or afflict its resources.
+//! Faults: rules that make operations of a namespace fail or wait, or affect its resources.
 //!
 //! ```text
 //!   operation ──▶ is it one that faults apply to, and would it change something or read something that is there?
-//!                   │ yes: the faults of its account, in order of their names
+//!                   │ yes: the faults of its namespace, in order of their names
 //!                   ▼
 //!   matches? ──▶ still active? ──▶ skipped enough? ──▶ draw ──▶ hit: the fault answers, no other fault is asked
 //!      └─────────────┴────────────────────┴─────────────┴─────▶ no hit: the next fault
@@ -28,7 +28,7 @@ use crate::read_after_write::{HiddenWrite, HiddenWrites};
 use crate::seed::{Decision, Seed};
 use crate::spec::ResourceSpec;
 
-/// A rule that makes operations of its account fail or wait, or afflicts its resources.
+/// A rule that makes operations of its namespace fail or wait, or affects its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     /// The operations or resources that the fault selects.
@@ -106,7 +106,7 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
     pub at: SimTime,
-    /// The operation. None if the fault afflicted the target.
+    /// The operation. None if the fault affected the target.
     pub operation: Option<Verb>,
     /// The instance or load balancer.
     pub target: ResourceId,
@@ -121,14 +121,14 @@ pub struct FaultState {
     #[serde(flatten)]
     pub decisions: Decisions<ResourceId>,
     pub last_hits: LastHits<Hit>,
-    /// The resources that it afflicts, also those of an earlier process that were not adopted yet.
+    /// The resources that it affects, also those of an earlier process that were not adopted yet.
     #[serde(default)]
     #[serde(rename = "afflicted")]
     pub affected_ids: BTreeSet<ResourceId>,
     /// When its notices are over, by resource, also those of an earlier process.
     #[serde(default, with = "as_list", skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<ResourceId, CloudTime>,
-    /// Whether an earlier process afflicted more than it could list.
+    /// Whether an earlier process affected more than it could list.
     #[serde(default)]
     pub(crate) is_cut: bool,
     /// Whether the journal says that its time is over.
@@ -149,7 +149,7 @@ pub struct FaultState {
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) spec: &'a ResourceSpec,
-    /// The labels of the group. None if it has no load balancer.
+    /// The labels of the cluster. None if it has no load balancer.
     pub(crate) cluster: Option<&'a BTreeMap<String, String>>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
     pub(crate) caller: &'a str,
     pub(crate) subject: Subject<'a>,
-    /// Whether its subject can leak: there is a bound on how many of a catalog are leaked.
+    /// Whether its subject can leak: there is a bound on how many of a cloud are leaked.
     pub(crate) can_leak: bool,
     pub(crate) at: SimTime,
     /// When its subject was adopted, if it reads one to which nothing has happened since.
@@ -191,7 +191,7 @@ pub(crate) fn call_key(verb: Verb, id: &ResourceId) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// What the faults of an account do to a call.
+/// What the faults of a namespace do to a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     /// The names of the faults that counted the call. Such a call belongs into the journal, because a replay has to
@@ -312,7 +312,7 @@ impl FaultState {
         if self.has_ended { None } else { self.fault.budget.next_change(&self.decisions.record, now) }
     }
 
-    /// Lets a window begin or end. Returns the resources that it afflicts no more.
+    /// Lets a window begin or end. Returns the resources that it affects no more.
     pub(crate) fn turn(&mut self, now: SimTime) -> BTreeSet<ResourceId> {
         match self.decisions.turn(&self.fault.budget, now) {
             Turn::Continues => BTreeSet::new(),
@@ -320,7 +320,7 @@ impl FaultState {
         }
     }
 
-    /// Ends: its time is over. Returns the resources that it afflicts no more.
+    /// Ends: its time is over. Returns the resources that it affects no more.
     pub(crate) fn end(&mut self) -> BTreeSet<ResourceId> {
         self.has_ended = true;
         self.let_go()
@@ -335,7 +335,7 @@ impl FaultState {
         cleared
     }
 
-    /// Forgets all resources. Returns those that it afflicted.
+    /// Forgets all resources. Returns those that it affected.
     pub(crate) fn forget_all(&mut self) -> BTreeSet<ResourceId> {
         self.notices.clear();
         self.decisions.forget_all();
@@ -356,7 +356,7 @@ impl FaultState {
         self.fault.budget.ends(self.decisions.record.began)
     }
 
-    /// Decides whether it afflicts a resource. Each decision is made once, and holds until the fault no longer matches
+    /// Decides whether it affects a resource. Each decision is made once, and holds until the fault no longer matches
     /// the resource.
     pub(crate) fn decide(
         &mut self,
@@ -394,7 +394,7 @@ impl FaultState {
         decided
     }
 
-    /// Whether it matches a resource that can have its affliction.
+    /// Whether it matches a resource that can have its active effect.
     pub(crate) fn can_affect(&self, subject: &Subject<'_>) -> bool {
         self.active_effect().is_some_and(|active_effect| subject.spec.can_have(active_effect))
             && fits(&self.fault.matches, subject)

@@ -1,4 +1,4 @@
-//! Which faults of an account can be about an operation or a resource.
+//! Which faults of a namespace can be about an operation or a resource.
 //!
 //! ```text
 //!   a fault ──▶ what it is asked about: each of its operations, resources
@@ -25,7 +25,7 @@ use crate::spec::ResourceSpec;
 pub(crate) enum Asked {
     /// An operation.
     Call(Verb),
-    /// Whether it afflicts a resource.
+    /// Whether it affects a resource.
     Resource,
 }
 
@@ -35,7 +35,7 @@ enum Field {
     Name,
     /// A label of an instance.
     InstanceLabel,
-    /// A label of a group.
+    /// A label of a cluster.
     GroupLabel,
     InstanceType,
     Zone,
@@ -56,7 +56,7 @@ struct Place<'a> {
 /// The names of faults by the value of a field.
 type ByValue = BTreeMap<String, BTreeSet<Arc<str>>>;
 
-/// The names of the faults of an account, by what they are about.
+/// The names of the faults of a namespace, by what they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultIndex {
     places: BTreeMap<Place<'static>, ByValue>,

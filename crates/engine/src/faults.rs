@@ -1,4 +1,4 @@
-//! The faults of all accounts.
+//! The faults of all namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fault_index::{Asked, FaultIndex};
 use crate::read_after_write::HiddenWrite;
 use crate::seed::Seed;
 
-/// The faults of all accounts.
+/// The faults of all namespaces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     by_namespace: BTreeMap<String, OfNamespace>,
@@ -23,9 +23,9 @@ pub(crate) struct Faults {
 /// What an earlier process knew about the resources of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownBefore<'a> {
-    /// The resources that it afflicted.
+    /// The resources that it affected.
     pub(crate) affected_ids: &'a [ResourceId],
-    /// Whether it afflicted more than these.
+    /// Whether it affected more than these.
     pub(crate) is_cut: bool,
     /// When its notices are over.
     pub(crate) notices: &'a [NoticeEnd],
@@ -44,7 +44,7 @@ pub(crate) enum Change {
     Ends,
 }
 
-/// The faults of an account.
+/// The faults of a namespace.
 #[derive(Clone, Debug, Default)]
 struct OfNamespace {
     by_name: BTreeMap<Arc<str>, FaultState>,
@@ -68,7 +68,7 @@ impl Faults {
         self.of_namespace(id)?.by_name.get(id.name.as_str())
     }
 
-    /// The faults of the account of a fault. None for another kind of resource.
+    /// The faults of the namespace of a fault. None for another kind of resource.
     fn of_namespace(&self, id: &ResourceId) -> Option<&OfNamespace> {
         self.by_namespace.get(&id.namespace).filter(|_| id.kind == ResourceKind::Fault)
     }
@@ -82,7 +82,7 @@ impl Faults {
         self.by_namespace.is_empty()
     }
 
-    /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns what it afflicts no more because a window
+    /// Adds a fault, or changes it. A changed fault keeps what it has done. Returns what it affects no more because a window
     /// has ended or begun meanwhile; none if nothing changed.
     pub(crate) fn put(
         &mut self,
@@ -152,7 +152,7 @@ impl Faults {
         Some(state)
     }
 
-    /// The names of the faults that may have something to decide about a resource, in order: those that can afflict it,
+    /// The names of the faults that may have something to decide about a resource, in order: those that can affect it,
     /// and those that have decided about it.
     pub(crate) fn deciding(&self, subject: &Subject<'_>) -> BTreeSet<Arc<str>> {
         let Some(faults) = self.by_namespace.get(&subject.spec.id.namespace) else { return BTreeSet::new() };
@@ -262,7 +262,7 @@ impl Faults {
         self.changes.first().map(|(at, _)| *at)
     }
 
-    /// Lets the next change of a fault happen. Returns what it afflicts no more.
+    /// Lets the next change of a fault happen. Returns what it affects no more.
     pub(crate) fn pop_change(&mut self) -> Option<(ResourceId, Change, BTreeSet<ResourceId>)> {
         let (at, id) = self.changes.pop_first()?;
         let faults = self.by_namespace.get_mut(&id.namespace).expect("a fault is removed with its changes");
@@ -280,7 +280,7 @@ impl Faults {
         Some((id, change, cleared))
     }
 
-    /// Asks the faults of the account of a call, in the order of their names. The first one that hits decides.
+    /// Asks the faults of the namespace of a call, in the order of their names. The first one that hits decides.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
         let mut verdict = Verdict::default();
         let namespace = self.by_namespace.get_mut(&call.subject.spec.id.namespace);

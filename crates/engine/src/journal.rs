@@ -84,28 +84,28 @@ pub struct Behind;
 /// matches them. Controllers send those all the time, and they would push out the records that matter.
 ///
 /// Each reader has a [`Cursor`] and pulls records at its own pace; the readers share the records. A reader of the whole
-/// journal gets all records in order. A reader of a followed group gets only the records of the group.
+/// journal gets all records in order. A reader of a followed cluster gets only the records of the cluster.
 #[derive(Clone, Debug)]
 pub struct Journal {
     entries: VecDeque<Arc<Entry>>,
     next: u64,
-    /// By account, then by group name, so that the lookup for a record allocates no key.
+    /// By namespace, then by cluster name, so that the lookup for a record allocates no key.
     followed: BTreeMap<String, BTreeMap<String, Followed>>,
 }
 
-/// The index of the records of a followed group.
+/// The index of the records of a followed cluster.
 #[derive(Clone, Debug, Default)]
 struct Followed {
-    /// The numbers of the group's records that the journal still has.
+    /// The numbers of the cluster's records that the journal still has.
     kept: VecDeque<u64>,
-    /// The number of the newest record of the group that the journal has dropped; zero for none.
+    /// The number of the newest record of the cluster that the journal has dropped; zero for none.
     dropped: u64,
 }
 
 impl Journal {
     /// A creation takes about 1 KB, any other record about 300 bytes. A machine with four stages makes one creation and
     /// six other records. So 4,096 records hold the lives of about 600 machines in 1.6 MB, or 4 MB at worst. The index
-    /// of the followed groups adds 8 bytes per record.
+    /// of the followed clusters adds 8 bytes per record.
     pub const CAPACITY: usize = 4096;
 
     /// A journal whose first record will have this number.
@@ -134,7 +134,7 @@ impl Journal {
         self.next += 1;
     }
 
-    /// Starts to index the future records of a group, for readers of the group. Replaces an earlier index of the group.
+    /// Starts to index the future records of a cluster, for readers of the cluster. Replaces an earlier index of the cluster.
     pub(crate) fn follow(&mut self, cluster: ClusterId) -> Cursor {
         let ClusterId { namespace, name } = cluster;
         self.followed.entry(namespace).or_default().insert(name, Followed::default());
@@ -185,11 +185,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends the next records of a followed group to `into`, up to the spare capacity of `into`, and moves the cursor
-    /// past them. When no record of the group is left, the cursor moves to the end of the journal. Does not allocate.
+    /// Appends the next records of a followed cluster to `into`, up to the spare capacity of `into`, and moves the cursor
+    /// past them. When no record of the cluster is left, the cursor moves to the end of the journal. Does not allocate.
     ///
     /// # Errors
-    /// When the reader fell behind, or the group is not followed.
+    /// When the reader fell behind, or the cluster is not followed.
     pub fn read_cluster(
         &self,
         cluster: &ClusterId,
@@ -276,8 +276,8 @@ mod tests {
         let mut early = journal.follow(cluster.clone());
         let capacity = Journal::CAPACITY as u64;
         let mut batch = Vec::with_capacity(2);
-        // Two records of the group, then so many of another group that the journal drops older ones, then three of the
-        // group.
+        // Two records of the cluster, then so many of another cluster that the journal drops older ones, then three of the
+        // cluster.
         for millis in 1..=capacity {
             journal.push(record(if millis < 3 { "quiet" } else { "busy" }, millis));
         }

@@ -5,11 +5,12 @@
 //!   CreateInstance, carried out twice ──▶ Leaked: the first instance is gone for everybody, the second one has its name
 //!                                         │ its room stays taken
 //!                                         ▼
-//!   DeleteLeaked, or the end of its catalog ──▶ LeakedDeleted: the room is free
+//!   DeleteLeaked, or the end of its cloud ──▶ LeakedDeleted: the room is free
 //! ```
 //!
-//! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its name. The
-//! same goes for a load balancer, whose endpoint stays its own. Without a catalog of its account, no object can ask for its deletion. So it goes with the fault that made it leak.
+//! A leaked instance is no resource: nothing happens on it, no operation finds it, and a new instance may have its
+//! name. The same goes for a load balancer, whose endpoint stays its own. Without a cloud of its namespace, no object
+//! can ask for its deletion. So it goes with the fault that made it leak.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +49,11 @@ impl<Time> Leaked<Time> {
 }
 
 impl Leaked {
-    /// How many leaked instances a catalog has at most, and how many leaked load balancers. Then no more leak: what leaks has
+    /// How many leaked instances a cloud has at most, and how many leaked load balancers. Then no more leak: what leaks has
     /// to be remembered over a restart, and each list of a status has that length.
     pub const MAX: usize = 100;
 
-    /// The catalog of its account that it is made from.
+    /// The cloud of its namespace that it is made from.
     pub(crate) fn cloud_id(&self) -> ResourceId {
         ResourceId::cloud(&self.id.namespace, &self.footprint.cloud_spec)
     }

@@ -21,15 +21,16 @@
 //!
 //! A resource passes through named stages, several at a time where they do not depend on each other. Each stage has a
 //! latency and failure odds, drawn from a generator keyed by (seed, resource, stage, attempt). The seed is that of the
-//! resource's catalog, or else that of the cloud. The resource in this key is its [`SeedKey`](nephele_model::DrawKey) (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn
-//! once, when the stage is entered, and kept as a deadline. Everything due by an operation's time happens before the
-//! operation. So the order in which resources arrive, extra polls and a restart change no result, and replaying the
-//! journal of one cloud on another makes them equal.
+//! resource's cloud, or else that of the engine. The resource in this key is its [`SeedKey`](nephele_model::SeedKey)
+//! (its set and its number in the set) if it has one, and its name otherwise. The latency is drawn once, when the stage
+//! is entered, and kept as a deadline. Everything due by an operation's time happens before the operation. So the order
+//! in which resources arrive, extra polls and a restart change no result, and replaying the journal of one cloud on
+//! another makes them equal.
 //!
-//! The clock of a catalog says how fast time passes for its instances ([`ClockSetting`]).
+//! The clock of a cloud says how fast time passes for its instances ([`ClockSetting`]).
 //!
 //! The crate has no I/O, no async, no clock, no source of entropy and no unordered map. It does not know what a stage,
-//! a zone or a symptom stands for.
+//! a zone or a visible effect stands for.
 
 mod active_effect;
 mod adoption;

@@ -89,39 +89,39 @@ pub enum Request {
         #[serde(rename = "former")]
         previous: Box<Previous>,
     },
-    /// Set a catalog. Instances created from now on use it; existing instances keep their hardware.
+    /// Set a cloud. Instances created from now on use it; existing instances keep their hardware.
     #[serde(rename = "PutCatalog")]
     PutCloud {
-        /// The name of the catalog.
+        /// The name of the cloud.
         id: ResourceId,
         #[serde(rename = "catalog")]
         cloud_spec: Box<CloudSpec>,
-        /// What an earlier process did about its clock, for a catalog that does not exist yet.
+        /// What an earlier process did about its clock, for a cloud that does not exist yet.
         #[serde(default)]
         clock: Option<ClockRecord>,
-        /// What had leaked from it in an earlier process, for a catalog that does not exist yet.
+        /// What had leaked from it in an earlier process, for a cloud that does not exist yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaked: Vec<Leaked>,
-        /// What its instances had cost in an earlier process, for a catalog that does not exist yet.
+        /// What its instances had cost in an earlier process, for a cloud that does not exist yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Box<Cost>>,
-        /// What was found about its callers in an earlier process, for a catalog that does not exist yet.
+        /// What was found about its callers in an earlier process, for a cloud that does not exist yet.
         #[serde(default, skip_serializing_if = "MistakesByCaller::is_empty")]
         #[serde(rename = "findings")]
         caller_mistakes: MistakesByCaller,
     },
-    /// Set a fault of an account. A changed fault keeps what it has done.
+    /// Set a fault of a namespace. A changed fault keeps what it has done.
     PutFault {
         /// The name of the fault.
         id: ResourceId,
         fault: Box<Fault>,
         /// What the fault did in an earlier process, for a fault that does not exist yet. It began now at the latest.
         record: FaultRecord,
-        /// The resources that the fault afflicted in an earlier process.
+        /// The resources that the fault affected in an earlier process.
         #[serde(default)]
         #[serde(rename = "afflicted")]
         affected_ids: Vec<ResourceId>,
-        /// Whether it afflicted more than these.
+        /// Whether it affected more than these.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut: bool,
         /// When its notices are over.
@@ -160,7 +160,7 @@ pub enum Request {
     /// Update a resource in place. An update under way is replaced by one with another name. The caller knows what the
     /// update changes; the cloud only says when it ends.
     Update(ResourceId, UpdateSpec),
-    /// Register an instance as a backend of a load balancer in its group. It is in service from when it reaches a stage
+    /// Register an instance as a backend of a load balancer in its cluster. It is in service from when it reaches a stage
     /// until its deletion begins. When it is gone, it is no longer registered.
     RegisterBackend {
         load_balancer: ResourceId,
@@ -178,7 +178,7 @@ pub enum Request {
     /// Delete a resource, a reservation or a place in a line for room. A resource that does not exist counts as
     /// deleted.
     Delete(ResourceId),
-    /// Delete the leaked instances and load balancers of a catalog.
+    /// Delete the leaked instances and load balancers of a cloud.
     DeleteLeaked(ResourceId),
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct HiddenWrite {
     /// The operation that made the change.
     pub(crate) operation: Verb,
     pub(crate) caller: String,
-    /// The catalog of what was changed, which may be gone since.
+    /// The cloud of what was changed, which may be gone since.
     #[serde(rename = "catalog")]
     pub(crate) cloud_spec: String,
     /// How long reads do not show the change.

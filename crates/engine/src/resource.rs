@@ -93,7 +93,7 @@ pub struct Deletion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     pub spec: ResourceSpec,
-    /// Its hardware since its creation. Later changes of the catalog do not affect it.
+    /// Its hardware since its creation. Later changes of the cloud do not affect it.
     pub hardware: Hardware,
     /// Grows with each change of state.
     pub generation: u64,
@@ -102,13 +102,13 @@ pub struct Resource {
     /// The last update that was requested.
     pub update: Option<Update>,
     /// The backends of a load balancer by instance name, each with the stage that the instance must have reached to be
-    /// in service. All these instances exist, in the load balancer's group.
+    /// in service. All these instances exist, in the load balancer's cluster.
     pub backends: BTreeMap<String, StageName>,
     /// What is wrong with it, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(rename = "afflictions")]
     pub active_effects: BTreeMap<String, ActiveEffect>,
-    /// When the notices among its afflictions are over, by the name of the fault.
+    /// When the notices among its active effects are over, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<String, Due>,
     /// Who asked for its creation or adoption. Empty if that is not known.
@@ -474,7 +474,7 @@ impl Resource {
         (progress.state, progress.time) = (StageState::Running { since: since.at, due }, time);
     }
 
-    /// Whether it is an instance of a catalog.
+    /// Whether it is an instance of a cloud.
     pub(crate) fn is_of(&self, cloud_spec: &ResourceId) -> bool {
         self.spec.id.kind == ResourceKind::Instance && self.spec.cloud_spec == cloud_spec.name
     }

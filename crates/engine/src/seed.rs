@@ -28,7 +28,7 @@ pub(crate) enum Decision<'a> {
         fault: &'a str,
         operation: Verb,
     },
-    /// Whether a fault afflicts a resource.
+    /// Whether a fault affects a resource.
     ActiveEffect {
         /// The name of the fault.
         fault: &'a str,

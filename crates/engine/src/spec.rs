@@ -20,7 +20,7 @@ pub struct ResourceSpec {
     /// Its region. The engine gives it no meaning but in faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The catalog of its account that it is made from. Empty for the catalog without a name.
+    /// The cloud of its namespace that it is made from. Empty for the cloud without a name.
     #[serde(rename = "catalog")]
     pub cloud_spec: String,
     pub instance_type: Option<String>,
@@ -42,7 +42,7 @@ pub struct ResourceSpec {
     pub addresses: Vec<String>,
     /// The stages that it passes through until it is up.
     pub stages: Vec<StageSpec>,
-    /// How long its deletion takes. None leaves that to its catalog.
+    /// How long its deletion takes. None leaves that to its cloud.
     pub deletion: Option<Latency>,
 }
 
@@ -53,7 +53,7 @@ pub struct StageSpec {
     pub name: StageName,
     /// The stages that must be reached before this one is entered.
     pub after: Vec<StageName>,
-    /// How long it takes. None leaves that to the catalog.
+    /// How long it takes. None leaves that to the cloud.
     pub latency: Option<Latency>,
     pub failure: Odds,
 }
@@ -90,7 +90,7 @@ impl ResourceSpec {
         ResourceId::cloud(&self.id.namespace, &self.cloud_spec)
     }
 
-    /// Whether it can have an affliction.
+    /// Whether it can have an active effect.
     pub(crate) fn can_have(&self, active_effect: &ActiveEffect) -> bool {
         let has = |name: &StageName| self.stages.iter().any(|stage| stage.name == *name);
         active_effect.of == self.id.kind

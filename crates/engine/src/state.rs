@@ -32,7 +32,7 @@ pub struct State {
     pub seed: Seed,
     /// The number of the next record of its journal.
     pub next: u64,
-    /// The catalogs, ordered by name.
+    /// The clouds, ordered by name.
     #[serde(rename = "catalogs")]
     pub cloud_specs: Vec<NamedCloud>,
     /// The resources, ordered by name.
@@ -44,26 +44,26 @@ pub struct State {
     /// The faults, ordered by name.
     #[serde(default)]
     pub faults: Vec<FaultState>,
-    /// The clocks that were changed, ordered by catalog.
+    /// The clocks that were changed, ordered by cloud.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<NamedClock>,
-    /// The calls of catalogs that have a rate, ordered by catalog.
+    /// The calls of clouds that have a rate, ordered by cloud.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NamedCalls>,
     /// The leaked instances and load balancers, ordered by name and by when they leaked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaked: Vec<Leaked>,
-    /// What was spent, ordered by catalog.
+    /// What was spent, ordered by cloud.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "meters")]
     pub billings: Vec<NamedBilling>,
-    /// What was found about callers, ordered by catalog.
+    /// What was found about callers, ordered by cloud.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "findings")]
     pub caller_mistakes: Vec<NamedCallerMistakes>,
 }
 
-/// A catalog with its name.
+/// A cloud with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCloud {
     pub id: ResourceId,

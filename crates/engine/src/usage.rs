@@ -14,7 +14,7 @@ use crate::spec::ResourceSpec;
 #[serde(default)]
 pub struct Footprint {
     pub zone: Option<String>,
-    /// The catalog of its account that it is made from. Empty for the catalog without a name.
+    /// The cloud of its namespace that it is made from. Empty for the cloud without a name.
     #[serde(rename = "catalog")]
     pub cloud_spec: String,
     pub instance_type: Option<String>,
@@ -87,7 +87,7 @@ impl Usage {
         }
     }
 
-    /// Removes rooms that become empty, because accounts come and go without end.
+    /// Removes rooms that become empty, because namespaces come and go without end.
     pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
         for (capacity, amount) in footprint.capacities(id) {
             let taken = self.0.get_mut(&capacity).expect("room is taken before it is given back");

@@ -5,7 +5,7 @@
 //! it, as in any cloud. A resource that was told and is refused again gets back its old place, in the line for the room
 //! that is missing now.
 //!
-//! Resources take up different amounts of the processors of a catalog. There, room is kept: nothing overtakes a resource that
+//! Resources take up different amounts of the processors of a cloud. There, room is kept: nothing overtakes a resource that
 //! was refused earlier and still waits for processors. Otherwise small ones could keep a large one waiting forever. Only a
 //! resource that takes up more than the whole quota is passed.
 

@@ -1,5 +1,5 @@
-//! Which spec of a Fault is in force, also while it is paused. A paused Fault keeps its effect on what it has hit, ends when its time
-//! is over, and decides nothing new. A change of its spec waits until it is resumed.
+//! Which spec of a Fault is in force, also while it is paused. A paused Fault keeps its effect on what it has hit, ends
+//! when its time is over, and decides nothing new. A change of its spec waits until it is resumed.
 //!
 //! ```text
 //!  not paused ─────────────────────────────────────────────────────────────────────▶ Runs

@@ -27,8 +27,8 @@ pub struct Progress {
 /// The length of the list in the schema.
 const HITS_MAX: usize = 10;
 
-/// The status of a Fault that is not paused. The progress is an error with the Fault's mistake if it cannot be carried out, and none if none
-/// knows the Fault yet.
+/// The status of a Fault that is not paused. The progress is an error with the Fault's mistake if it cannot be carried
+/// out, and none if none knows the Fault yet.
 #[must_use]
 pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: Timestamp) -> FaultStatus {
     let mut status = object.status.clone().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Development only: what clients and users send, as functions of bytes. Each is a target of cargo-fuzz (`crates/fuzz/fuzz`), and a test
-//! gives it some thousand inputs that are drawn from a seed.
+//! Development only: what clients and users send, as functions of bytes. Each is a target of cargo-fuzz
+//! (`crates/fuzz/fuzz`), and a test gives it some thousand inputs that are drawn from a seed.
 //!
-//! A target goes through what its crate exports anyway, as a connection does. It fails when a server panics, does not answer,
-//! answers with a failure of its own, or cannot show afterwards what it has stored. Time is simulated: whoever waits for something
-//! that never happens finds out at once.
+//! A target goes through what its crate exports anyway, as a connection does. It fails when a server panics, does not
+//! answer, answers with a failure of its own, or cannot show afterwards what it has stored. Time is simulated: whoever
+//! waits for something that never happens finds out at once.
 
 mod api;
 mod certificate;

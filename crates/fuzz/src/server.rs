@@ -15,8 +15,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The collections with an object `a` at the start: one with columns of its own, one with lists of every strategy, one of a custom
-/// kind, and one of each scope.
+/// The collections with an object `a` at the start: one with columns of its own, one with lists of every strategy, one
+/// of a custom kind, and one of each scope.
 pub(crate) const COLLECTIONS: [&str; 5] = [
     "/api/v1/namespaces/default/configmaps",
     "/apis/apps/v1/namespaces/default/deployments",

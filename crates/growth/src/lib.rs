@@ -1,8 +1,9 @@
 //! Development only: fails when the work of a parser grows faster than the text that it reads.
 //!
-//! A parser of users' text runs between the requests of others. One that is quadratic in its text stops them for seconds, and
-//! such texts are short patterns that repeat: 64 KiB of `[`. So each parser is given all of these, up to the length that it takes.
-//! What counts is the processor time of the thread, which other work on the machine hardly changes.
+//! A parser of users' text runs between the requests of others. One that is quadratic in its text stops them for
+//! seconds, and such texts are short patterns that repeat: 64 KiB of `[`. So each parser is given all of these, up to
+//! the length that it takes. What counts is the processor time of the thread, which other work on the machine hardly
+//! changes.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -238,14 +238,14 @@ fn is_refused(synced: Result<(), CallError>, (namespace, name): &Key) -> bool {
     true
 }
 
-/// What to tell the cloud about a SimulatedCloud. A paused one keeps the catalog that the cloud has. After a restart the cloud
+/// What to tell the cloud about a SimulatedCloud. A paused one keeps the spec that the cloud has. After a restart the cloud
 /// gets the one that its status says was in force, with the clock that the status says was carried out; one that was paused
 /// before the cloud had it does not exist.
 #[derive(Debug)]
 enum Plan {
     /// Nothing: the cloud has this one, or none.
     Keep(Option<Arc<SimulatedCloud>>),
-    /// Set its catalog.
+    /// Set its spec.
     Put {
         object: Arc<SimulatedCloud>,
         /// Whether the cloud has another object of this name, with everything that belongs to it.
@@ -253,7 +253,7 @@ enum Plan {
         /// Whether its clock waits, because it is paused.
         is_held: bool,
     },
-    /// Delete its catalog, with everything that belongs to it: what leaked, its clock, its costs, and what was found about
+    /// Delete its cloud, with everything that belongs to it: what leaked, its clock, its costs, and what was found about
     /// its callers.
     Delete,
 }

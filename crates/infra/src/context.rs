@@ -85,7 +85,7 @@ impl Context {
         model: &Model,
     ) -> Option<Result<Hardware, CloudError>> {
         let resolved_cloud = resolved_cloud?;
-        // The cloud has a default catalog also without a SimulatedCloud.
+        // There is a default cloud also without a SimulatedCloud.
         if let Location::Missing(name) = &resolved_cloud.location {
             return Some(Err(CloudError::UnknownCloud(name.clone())));
         }

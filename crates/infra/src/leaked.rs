@@ -17,7 +17,7 @@ const ADDRESSES_MAX: usize = 16;
 /// How many leaked instances or load balancers an event names.
 const NAMED_MAX: usize = 5;
 
-/// The leaked instances and load balancers as the status shows them that lists those of this catalog.
+/// The leaked instances and load balancers as the status shows them that lists those of this cloud.
 pub(crate) fn to_api(
     leaked: &[Leaked<Timestamp>],
     of: &str,
@@ -45,17 +45,17 @@ fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInst
     })
 }
 
-/// The field `cloud` of something that leaked, in a status that lists what is of the catalog `of`.
+/// The field `cloud` of something that leaked, in a status that lists what is of the cloud `of`.
 fn cloud_field(cloud_spec: String, of: &str) -> String {
     if cloud_spec == of { String::new() } else { cloud_spec }
 }
 
-/// The catalog of what has this field `cloud`, in a status that lists what is of the catalog `of`.
+/// The cloud of what has this field `cloud`, in a status that lists what is of the cloud `of`.
 fn cloud_of(cloud: String, of: &str) -> String {
     if cloud.is_empty() { of.to_owned() } else { cloud }
 }
 
-/// What a status lists that lists what is of this catalog.
+/// What a status lists that lists what is of this cloud.
 pub(crate) fn of_status(
     instances: &[v1alpha1::LeakedInstance],
     balancers: &[v1alpha1::LeakedLoadBalancer],

@@ -4,7 +4,7 @@
 //!  InMemoryCluster ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::cluster)
 //!  InMemoryMachine ─▶ fetch ▶ validate ▶ plan ▶ act ▶ report     (crate::machine)
 //!  InMemoryMachinePool ─▶ the same, and makes InMemoryMachines   (crate::machine_pool)
-//!  SimulatedCloud ─▶ zones of clusters (crate::offer); its catalog, sent to the cloud (crate::clouds)
+//!  SimulatedCloud ─▶ zones of clusters (crate::resolved_cloud); its spec, sent to the cloud (crate::clouds)
 //!                       ▲                          │
 //!           caches, cloud.observe        cloud.ensure, patches
 //!                                     IPAddressClaims (crate::claims)

@@ -1,4 +1,4 @@
-//! The SimulatedCloud and the failure domains of a cluster, and the conversion of a SimulatedCloud into a catalog. The
+//! The SimulatedCloud and the failure domains of a cluster, and the conversion of a SimulatedCloud into the spec of a cloud. The
 //! cloud itself decides what machines can be made from. Everything is pure but [`ResolvedClouds`], from which the other
 //! reconcilers read the SimulatedCloud of their cluster.
 
@@ -21,7 +21,7 @@ const REGION_ATTRIBUTE: &str = "region";
 /// The SimulatedCloud of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Location {
-    /// The cluster has no SimulatedCloud: it uses the built-in catalog.
+    /// The cluster has no SimulatedCloud: it uses the built-in cloud.
     #[default]
     BuiltIn,
     /// This SimulatedCloud.
@@ -89,7 +89,7 @@ pub(crate) fn missing_message(name: &str) -> String {
     format!("SimulatedCloud {name} does not exist")
 }
 
-/// The message for users when the cloud does not have an instance type, image or catalog.
+/// The message for users when there is no such instance type, image or cloud.
 pub(crate) fn message(error: &CloudError) -> String {
     if let CloudError::UnknownCloud(name) = error {
         return missing_message(name);
@@ -105,13 +105,13 @@ pub(crate) fn model(instance_type: &str, image: &str, version: &str) -> Model {
     Model { instance_type: text(instance_type), image: text(image), version: text(version) }
 }
 
-/// The catalog of clusters without a SimulatedCloud.
+/// The spec for clusters without a SimulatedCloud.
 #[must_use]
 pub fn built_in_cloud() -> CloudSpec {
     cloud_spec(&SimulatedCloudSpec::default())
 }
 
-/// The catalog of a SimulatedCloud.
+/// The spec of a SimulatedCloud.
 pub(crate) fn cloud_spec(cloud: &SimulatedCloudSpec) -> CloudSpec {
     let instance_type = |known: &v1alpha1::InstanceType| InstanceType {
         name: known.name.clone(),
@@ -187,7 +187,7 @@ impl ResolvedCloud {
         regions.all(|region| region == first).then_some(first).flatten()
     }
 
-    /// The name of the catalog for the cluster's machines. Every namespace has the default catalog: a SimulatedCloud of
+    /// The name of the cloud for the cluster's machines. Every namespace has the default one: a SimulatedCloud of
     /// that name, or else the built-in one. So machines that were made before the SimulatedCloud count for its quotas.
     pub(crate) fn cloud_spec(&self) -> &str {
         match &self.location {

@@ -1,11 +1,11 @@
-//! A symptom in the files of a journal: a text that has the symptom as JSON. For `#[serde(with = "…")]`.
+//! A visible effect in the files of a journal: a text that has the visible effect as JSON. For `#[serde(with = "…")]`.
 
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
 use crate::visible_effect::VisibleEffect;
 
-/// Writes the text of a symptom.
+/// Writes the text of a visible effect.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -13,10 +13,10 @@ pub fn serialize<S: Serializer>(visible_effect: &VisibleEffect, to: S) -> Result
     to.serialize_str(&visible_effect.text())
 }
 
-/// Reads a symptom from its text.
+/// Reads a visible effect from its text.
 ///
 /// # Errors
-/// When it is the text of no symptom.
+/// When it is the text of no visible effect.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<VisibleEffect, D::Error> {
     serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
 }

@@ -9,7 +9,7 @@ use crate::identity::{ResourceId, ResourceKind};
 /// A limit that only so many resources fit into.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Capacity {
-    /// The quota of an account for a kind of resource.
+    /// The quota of a namespace for a kind of resource.
     Quota {
         #[serde(rename = "account")]
         namespace: String,
@@ -17,14 +17,14 @@ pub enum Capacity {
     },
     /// A zone.
     Zone(String),
-    /// A quota of a catalog.
+    /// A quota of a cloud.
     #[serde(rename = "CatalogQuota")]
     CloudQuota {
         #[serde(rename = "catalog")]
         cloud_spec: ResourceId,
         of: Quota,
     },
-    /// The stock of a catalog.
+    /// The stock of a cloud.
     Stock {
         #[serde(rename = "catalog")]
         cloud_spec: ResourceId,
@@ -35,7 +35,7 @@ pub enum Capacity {
     },
 }
 
-/// What a quota of a catalog limits.
+/// What a quota of a cloud limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Quota {
     /// Instances.

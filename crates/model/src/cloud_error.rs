@@ -16,24 +16,24 @@ pub enum CloudError {
     /// The cloud has no such zone.
     #[error("zone {0:?} does not exist")]
     UnknownZone(String),
-    /// The account has no such catalog.
+    /// The namespace has no such cloud.
     #[error("the cloud has no catalog {0}")]
     #[serde(rename = "UnknownCatalog")]
     UnknownCloud(String),
-    /// The catalog has no such instance type.
+    /// The cloud has no such instance type.
     #[error("the cloud has no instance type {wanted}; it has {}", listed(.known))]
     UnknownInstanceType {
         /// The type that was requested.
         wanted: String,
-        /// The types in the catalog.
+        /// The types in the cloud.
         known: Vec<String>,
     },
-    /// The catalog has no such image.
+    /// The cloud has no such image.
     #[error("the cloud has no image {wanted}; it has {}", listed(.known))]
     UnknownImage {
         /// The image that was requested.
         wanted: String,
-        /// The images in the catalog.
+        /// The images in the cloud.
         known: Vec<String>,
     },
     /// The image exists, but without this version.
@@ -45,10 +45,10 @@ pub enum CloudError {
         /// The minor versions of the image.
         known: Vec<String>,
     },
-    /// The account has reached its quota.
+    /// The namespace has reached its quota.
     #[error("quota of {limit} {} is used up", .of.plural())]
     QuotaExceeded { of: ResourceKind, limit: u32 },
-    /// A limit of the catalog is reached.
+    /// A limit of the cloud is reached.
     #[error("{}", no_room(.capacity, *.limit, *.amount, *.is_kept))]
     #[serde(rename = "NoRoom")]
     NoCapacity {
@@ -62,7 +62,7 @@ pub enum CloudError {
         /// Whether there is room, but for others that asked before.
         is_kept: bool,
     },
-    /// A fault of the account makes the operation fail.
+    /// A fault of the namespace makes the operation fail.
     #[error("{}{}{message} (Fault {fault})", reason.words(), if message.is_empty() { "" } else { ": " })]
     Fault {
         /// The name of the fault.
@@ -73,7 +73,7 @@ pub enum CloudError {
         message: String,
         retry_after: Duration,
     },
-    /// The account calls more often than its catalog allows.
+    /// The namespace calls more often than its cloud allows.
     #[error("more than {} calls a second, or {} at once", .rate.per_second, .rate.burst)]
     Throttled {
         /// How often operations may be called.
@@ -87,7 +87,7 @@ pub enum CloudError {
         /// How long the resource or its change does not show.
         lag: Duration,
         visible_in: Duration,
-        /// What hides a change. None if the resource is new, and new resources of its catalog do not show.
+        /// What hides a change. None if the resource is new, and new resources of its cloud do not show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Box<HiddenBy>>,
     },
@@ -127,7 +127,7 @@ fn not_visible(id: &ResourceId, lag: Duration, by: Option<&HiddenBy>) -> String 
     }
 }
 
-/// How many names an error lists before it only counts the rest: a catalog may have up to a hundred of each.
+/// How many names an error lists before it only counts the rest: a cloud may have up to a hundred of each.
 const NAMES_MAX: usize = 12;
 
 fn listed(names: &[String]) -> String {

@@ -49,15 +49,15 @@ impl ResourceKind {
 #[derive(Debug, Eq, Hash, Serialize, Deserialize)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "it is equal as with a derived `PartialEq`")]
 pub struct ResourceId {
-    /// The account that owns the resource. For Cluster API, a namespace.
+    /// The namespace that owns the resource.
     #[serde(rename = "account")]
     pub namespace: String,
-    /// The group in the account. For Cluster API, a cluster.
+    /// The cluster that it is part of, in the namespace.
     #[serde(rename = "group")]
     pub cluster: String,
     /// The kind of the resource.
     pub kind: ResourceKind,
-    /// The name of the resource, unique in the group and kind.
+    /// The name of the resource, unique in the cluster and kind.
     pub name: String,
 }
 
@@ -68,19 +68,19 @@ impl ResourceId {
         (namespace, cluster, *kind, name)
     }
 
-    /// An instance of a group.
+    /// An instance of a cluster.
     #[must_use]
     pub fn instance(namespace: &str, cluster: &str, name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::first(namespace, cluster, ResourceKind::Instance) }
     }
 
-    /// A name before all resources of a kind in a group. No resource has it.
+    /// A name before all resources of a kind in a cluster. No resource has it.
     #[must_use]
     pub fn first(namespace: &str, cluster: &str, kind: ResourceKind) -> Self {
         Self { namespace: namespace.to_owned(), cluster: cluster.to_owned(), kind, name: String::new() }
     }
 
-    /// A catalog of an account. It belongs to no group.
+    /// A cloud of a namespace. It belongs to no cluster.
     #[must_use]
     pub fn cloud(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let namespace = namespace.into();
@@ -88,7 +88,7 @@ impl ResourceId {
         Self { namespace, cluster: String::new(), kind: ResourceKind::Cloud, name }
     }
 
-    /// A fault of an account. It belongs to no group.
+    /// A fault of a namespace. It belongs to no cluster.
     #[must_use]
     pub fn fault(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let namespace = namespace.into();
@@ -150,7 +150,7 @@ impl fmt::Display for Endpoint {
 /// resources that the resource is part of, and its number in the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeedKey {
-    /// The name of the set, unique in the group.
+    /// The name of the set, unique in the cluster.
     #[serde(rename = "set")]
     pub owner_set: String,
     /// The number in the set, counted from zero.

@@ -16,7 +16,7 @@ pub struct Matches {
     pub operations: BTreeSet<Verb>,
     /// The callers. Not for resources.
     pub callers: BTreeSet<Caller>,
-    /// The names of the instances. A load balancer goes by the name of its group.
+    /// The names of the instances. A load balancer goes by the name of its cluster.
     pub names: BTreeSet<String>,
     /// The names of pools of addresses. Only for claims.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -31,7 +31,7 @@ pub struct Matches {
     /// How instances are paid for. A load balancer is not paid for and fits none.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub markets: BTreeSet<Market>,
-    /// Labels of the group, which are the labels of its load balancer, and those of the cluster of a claim.
+    /// Labels of the cluster, which are the labels of its load balancer, and those of the cluster of a claim.
     #[serde(rename = "group")]
     pub cluster: Selector,
     /// Labels of the instance. A load balancer fits only an empty selector.

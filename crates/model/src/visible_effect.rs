@@ -228,7 +228,7 @@ impl VisibleEffect {
         serde_json::to_string(self).expect("no map, no foreign type")
     }
 
-    /// The symptom of a fault that began at this time.
+    /// The visible effect of a fault that began at this time.
     #[must_use]
     pub fn begun(self, began: SimTime) -> Self {
         match self {

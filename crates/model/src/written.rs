@@ -1,5 +1,5 @@
-//! Values that users write as text: durations, fractions, rates of clocks and amounts of money. Each keeps its text, so that an object that is written again
-//! has what its user wrote.
+//! Values that users write as text: durations, fractions, rates of clocks and amounts of money. Each keeps its text, so
+//! that an object that is written again has what its user wrote.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -2,8 +2,8 @@
 //! wait, whoever they belong to. So tasks whose work a user chooses are [`timed`], and `cargo xtask hostile --neighbours` fails
 //! when one of them keeps its thread for too long. Such work is done [`apart()`].
 //!
-//! Nothing is measured outside of that run: then a poll costs one load of an atomic pointer. It is no metric, because only whoever
-//! measures knows a clock that stands still while the system runs other processes.
+//! Nothing is measured outside of that run: then a poll costs one load of an atomic pointer. It is no metric, because
+//! only whoever measures knows a clock that stands still while the system runs other processes.
 
 mod apart;
 

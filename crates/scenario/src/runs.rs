@@ -26,7 +26,8 @@ pub(crate) const RUNNING_MAX: usize = 20;
 /// What is known of a Scenario that runs.
 #[derive(Clone)]
 pub(crate) struct Kept {
-    /// The resourceVersion that its last write made, or that was read last. A cached object with this version has its last status.
+    /// The resourceVersion that its last write made, or that was read last. A cached object with this version has its
+    /// last status.
     pub(crate) version: Option<String>,
     /// Its script, and the generation of the spec that it is of.
     pub(crate) script: Option<(i64, Arc<Script>)>,

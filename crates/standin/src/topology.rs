@@ -1,10 +1,11 @@
 //! The topology of a Cluster: reads the plan of a cluster from `spec.topology`, and completes what the topology
 //! controller of Cluster API completes (`internal/controllers/topology/cluster`). Pure.
 //!
-//! A topology names a ClusterClass, of which only the health checks are read, if it is there. The variables have the names of the class `in-memory`
-//! (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class works here, too. Other variables
-//! are ignored. Variables, overrides and metadata count for new objects only; replicas, version and failure domains change
-//! the cluster. A group without replicas has one machine at first, and keeps the number that its object gets later.
+//! A topology names a ClusterClass, of which only the health checks are read, if it is there. The variables have the
+//! names of the class `in-memory` (`config/templates/clusterclass-in-memory.yaml`), so that a manifest for that class
+//! works here, too. Other variables are ignored. Variables, overrides and metadata count for new objects only;
+//! replicas, version and failure domains change the cluster. A group without replicas has one machine at first, and
+//! keeps the number that its object gets later.
 
 mod variables;
 

@@ -8,9 +8,9 @@
 //!    └── Backstage ──run──▶ Stage: controllers, from their start to their stop
 //! ```
 //!
-//! What it must not know: anything of the product but its kinds, what all controllers share, and the guard of the manager's requests, which fails a test
-//! whose product sends a request that it must not send. A test plays Cluster API core by writing objects.
-//! Everything here panics rather than returning errors: that is how a test fails.
+//! What it must not know: anything of the product but its kinds, what all controllers share, and the guard of the
+//! manager's requests, which fails a test whose product sends a request that it must not send. A test plays Cluster API
+//! core by writing objects. Everything here panics rather than returning errors: that is how a test fails.
 
 #![expect(clippy::missing_panics_doc, reason = "everything here panics when the test has gone wrong")]
 

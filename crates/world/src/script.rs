@@ -56,8 +56,8 @@ fn is_of(fault: &Fault, script: &Arc<Scenario>) -> bool {
     fault.owner_references().iter().any(|owner| Some(&owner.uid) == script.metadata.uid.as_ref())
 }
 
-/// What is wrong with the steps of a script. `before` are those of an earlier look; `counts_on` says that nothing else has set the
-/// clock.
+/// What is wrong with the steps of a script. `before` are those of an earlier look; `counts_on` says that nothing else
+/// has set the clock.
 pub(crate) fn wrong(before: &[StepStatus], steps: &[StepStatus], counts_on: bool) -> Option<String> {
     let undone = before.iter().zip(steps).find(|(before, step)| is_undone(before, step));
     if let Some((before, step)) = undone {

@@ -10,8 +10,8 @@ fn read(text: &str) -> Result<Value, YamlError> {
     read_one(text, &BOUNDS)
 }
 
-/// A parser that looks through its stack for each token, such as that of `serde_yaml_ng`, fails at `[?`: 15 times as long for four times the
-/// text.
+/// A parser that looks through its stack for each token, such as that of `serde_yaml_ng`, fails at `[?`: 15 times as
+/// long for four times the text.
 #[test]
 fn no_pattern_takes_longer_than_its_length_allows() {
     nephele_growth::assert_linear("YAML", 32 * 1024, &["", "a: "], |text| {

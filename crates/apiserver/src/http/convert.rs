@@ -1,8 +1,8 @@
 //! Conversion between the form an object is stored in and the forms it is served in.
 //!
 //! In this server, the versions of a kind differ by name only, except those of `HorizontalPodAutoscaler` and of custom
-//! kinds with a [`Conversion`](crate::Conversion). One pair of kinds shares its objects: `events` of the core group and of `events.k8s.io`, stored as the former
-//! (`kubernetes/pkg/apis/events/v1/conversion.go`).
+//! kinds with a [`Conversion`](crate::Conversion). One pair of kinds shares its objects: `events` of the core group and
+//! of `events.k8s.io`, stored as the former (`kubernetes/pkg/apis/events/v1/conversion.go`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};

@@ -49,7 +49,7 @@ pub(super) fn are_reported(conditions: &Value) -> bool {
 
 /// Shows what is wrong with a machine in the conditions and taints of its Node, as its kubelet and the node lifecycle
 /// controller would. A controller waits for 40 s before it calls a Node unreachable; here it happens at once. Conditions
-/// and taints of clients stay. `wrong` has the symptoms by the name of the fault. What the kubelet reports has the time
+/// and taints of clients stay. `wrong` has the visible effects by the name of the fault. What the kubelet reports has the time
 /// of its own clock.
 pub(crate) fn show_visible_effects(
     node: &mut Value,
@@ -157,7 +157,7 @@ fn is_ours(condition: &Value) -> bool {
     named.is_some_and(|(text, name)| (text.is_empty() || text.ends_with(' ')) && !name.contains(' '))
 }
 
-/// The conditions that the symptoms set, by type. Of two faults that set the same type, the last one by name decides.
+/// The conditions that the visible effects set, by type. Of two faults that set the same type, the last one by name decides.
 fn conditions(wrong: &BTreeMap<String, VisibleEffect>) -> BTreeMap<String, NodeCondition> {
     let mut wanted = BTreeMap::new();
     for (fault, visible_effect) in wrong {

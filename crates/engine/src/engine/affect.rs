@@ -1,7 +1,7 @@
 //! What faults do to resources.
 //!
 //! ```text
-//!   PutFault ──▶ all resources of the account, by set and number ─┐
+//!   PutFault ──▶ all resources of the namespace, by set and number ─┐
 //!   Create, Adopt ──▶ the resource                                ├─▶ decided once: hit, or spared
 //!   it reaches a stage for which the fault has waited ────────────┤
 //!                                                                 ▼
@@ -24,11 +24,11 @@ use crate::event::{Event, EventKind};
 use crate::fault::{FaultState, Subject};
 use crate::resource::{Due, Resource, StageState};
 
-/// How many names of instances are looked up in each group. Where a fault has more, it costs less to look at all.
+/// How many names of instances are looked up in each cluster. Where a fault has more, it costs less to look at all.
 const NAMES_MAX: usize = 10;
 
 impl Engine {
-    /// Lets the faults of its account decide about a resource that is new or was changed. An adopted resource existed
+    /// Lets the faults of its namespace decide about a resource that is new or was changed. An adopted resource existed
     /// before, so most faults have decided about it before.
     pub(crate) fn affect(&mut self, at: SimTime, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
         // Almost every cloud has no faults at almost every time.
@@ -37,7 +37,7 @@ impl Engine {
         }
         let mut resources = vec![id.clone()];
         if id.kind == ResourceKind::LoadBalancer {
-            // It has the labels of its group.
+            // It has the labels of its cluster.
             let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
             resources.extend(in_order(self.cluster(&cluster)).into_iter().filter(|other| other != id));
         }
@@ -81,7 +81,7 @@ impl Engine {
         faults.iter().flat_map(|fault| self.decide(at, fault, id, false)).collect()
     }
 
-    /// Lets a fault that is new or was changed decide about all resources of its account.
+    /// Lets a fault that is new or was changed decide about all resources of its namespace.
     pub(crate) fn affect_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
         let Some(state) = self.faults.get(fault) else { return Vec::new() };
         // Some of them it may not match any more.
@@ -94,9 +94,9 @@ impl Engine {
         events
     }
 
-    /// The resources of its account that a fault matches and that can have its affliction.
+    /// The resources of its namespace that a fault matches and that can have its active effect.
     ///
-    /// Looks at the groups of the account, and at nothing in a group whose labels do not fit; where the fault names few
+    /// Looks at the clusters of the namespace, and at nothing in a cluster whose labels do not fit; where the fault names few
     /// instances, at nothing else than these. Other fields are compared for each resource: an index for each of them would have
     /// to be kept for every resource, and Faults are put seldom.
     fn matched<'a>(&'a self, state: &'a FaultState) -> Vec<(&'a ResourceId, &'a Resource)> {
@@ -128,7 +128,7 @@ impl Engine {
         matched
     }
 
-    /// The groups of an account that have resources, in order, each with the labels of its load balancer.
+    /// The clusters of a namespace that have resources, in order, each with the labels of its load balancer.
     fn clusters<'a>(
         &'a self,
         namespace: &'a str,
@@ -138,7 +138,7 @@ impl Engine {
             let (id, _) = self.resources.range(first..).next()?;
             (id.namespace == namespace).then_some(id.cluster.as_str())
         };
-        // The next name after that of a group.
+        // The next name after that of a cluster.
         let clusters = std::iter::successors(from(""), move |cluster| from(&format!("{cluster}\0")));
         clusters.map(move |cluster| {
             let found = load_balancer_of(&self.resources, namespace, cluster);
@@ -269,7 +269,7 @@ impl Engine {
     }
 }
 
-/// Resources ordered by group, set and number, so that a fault with a budget hits the same ones in every run. Names of
+/// Resources ordered by cluster, set and number, so that a fault with a budget hits the same ones in every run. Names of
 /// instances are random.
 fn in_order<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<ResourceId> {
     let mut specs: Vec<_> = resources.map(|resource| &resource.spec).collect();

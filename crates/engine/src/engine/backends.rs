@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// The load balancers in the group of a resource.
+    /// The load balancers in the cluster of a resource.
     fn load_balancers_beside(&mut self, id: &ResourceId) -> impl Iterator<Item = &mut Resource> {
         let first = ResourceId::first(&id.namespace, &id.cluster, ResourceKind::LoadBalancer);
         let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);

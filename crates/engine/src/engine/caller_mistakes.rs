@@ -1,4 +1,4 @@
-//! What was found about the callers of catalogs.
+//! What was found about the callers of clouds.
 
 use nephele_model::ResourceId;
 
@@ -6,7 +6,7 @@ use super::Engine;
 use crate::caller_mistakes::{CallerMistakes, MistakesByCaller};
 
 impl Engine {
-    /// What the callers of a catalog did. None if nothing was found.
+    /// What the callers of a cloud did. None if nothing was found.
     #[must_use]
     pub fn caller_mistakes(&self, cloud_spec: &ResourceId) -> Option<&MistakesByCaller> {
         self.clouds
@@ -15,7 +15,7 @@ impl Engine {
             .filter(|caller_mistakes| !caller_mistakes.is_empty())
     }
 
-    /// What the callers of all catalogs did, by catalog.
+    /// What the callers of all clouds did, by cloud.
     pub fn all_caller_mistakes(&self) -> impl Iterator<Item = (&ResourceId, &MistakesByCaller)> {
         let caller_mistakes = self.clouds.iter().map(|(id, cloud)| (id, &cloud.caller_mistakes));
         caller_mistakes.filter(|(_, caller_mistakes)| !caller_mistakes.is_empty())
@@ -31,7 +31,7 @@ impl Engine {
         self.clouds.change(cloud_spec, |cloud| cloud.note(caller, found));
     }
 
-    /// Continues with what an earlier process had found about the callers of a catalog that is new.
+    /// Continues with what an earlier process had found about the callers of a cloud that is new.
     pub(crate) fn adopt_caller_mistakes(&mut self, cloud_spec: &ResourceId, callers: &MistakesByCaller) {
         let known = callers.iter().take(CallerMistakes::CALLERS_MAX);
         let known = known.map(|(caller, caller_mistakes)| (caller.clone(), *caller_mistakes)).collect();

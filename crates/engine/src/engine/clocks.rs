@@ -1,4 +1,4 @@
-//! Changes of the clocks of catalogs.
+//! Changes of the clocks of clouds.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::clock::{Clock, ClockRecord, ClockSetting, CloudTime};
 use crate::resource::Resource;
 
 impl Engine {
-    /// The clock of a catalog. None if it was never changed: then it runs with the engine's time.
+    /// The clock of a cloud. None if it was never changed: then it runs with the engine's time.
     #[must_use]
     pub fn clock(&self, cloud_spec: &ResourceId) -> Option<&Clock> {
         self.clouds.clock(cloud_spec)
     }
 
-    /// The setting of the clock of a catalog. None if the catalog does not exist.
+    /// The setting of the clock of a cloud. None if the cloud does not exist.
     #[must_use]
     pub fn clock_setting(&self, cloud_spec: &ResourceId) -> Option<ClockSetting> {
         self.clouds.put(cloud_spec).map(|cloud_spec| cloud_spec.clock)
     }
 
-    /// Sets the clock of a catalog. `from` is the setting before. Deadlines are computed again, and the first step is
+    /// Sets the clock of a cloud. `from` is the setting before. Deadlines are computed again, and the first step is
     /// taken.
     pub(crate) fn set_clock(
         &mut self,
@@ -42,7 +42,7 @@ impl Engine {
         if let Some(record) = adopted {
             self.clouds.change(id, |cloud| cloud.clock = Some(clock(record)));
         }
-        // What a new catalog counts was done before, unless a record says how much of it.
+        // What a new cloud counts was done before, unless a record says how much of it.
         let before = from.or(adopted.map(|record| record.setting));
         let before =
             before.unwrap_or(ClockSetting { steps: to.steps, ahead: to.ahead, ..ClockSetting::default() });
@@ -67,7 +67,7 @@ impl Engine {
         self.step(now, id);
     }
 
-    /// Forgets the clock of a catalog that is gone: time passes at rate 1 from now on.
+    /// Forgets the clock of a cloud that is gone: time passes at rate 1 from now on.
     pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
         let Some(clock) = self.clouds.change(id, |cloud| cloud.clock.take()) else { return };
         let time = clock.time(now);
@@ -83,7 +83,7 @@ impl Engine {
         });
     }
 
-    /// Lets the next stage, update or deletion of a catalog end, if its clock stands still and a step is left.
+    /// Lets the next stage, update or deletion of a cloud end, if its clock stands still and a step is left.
     pub(crate) fn step(&mut self, now: SimTime, id: &ResourceId) {
         let Some(&Clock { time, steps, .. }) = self.clouds.clock(id).filter(|clock| clock.steps > 0) else {
             return;
@@ -102,7 +102,7 @@ impl Engine {
         reschedule(&mut self.deadlines, before, found);
     }
 
-    /// Changes the instances of a catalog, with their deadlines.
+    /// Changes the instances of a cloud, with their deadlines.
     fn of_cloud(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
         let first = first_of_namespace(id);
         for (_, resource) in
@@ -118,7 +118,7 @@ impl Engine {
     }
 }
 
-/// A name before all resources of an account.
+/// A name before all resources of a namespace.
 fn first_of_namespace(id: &ResourceId) -> ResourceId {
     ResourceId::first(&id.namespace, "", ResourceKind::Instance)
 }

@@ -1,4 +1,4 @@
-//! What the instances of catalogs cost.
+//! What the instances of clouds cost.
 
 use nephele_model::{ResourceId, ResourceKind, SimTime};
 
@@ -8,7 +8,7 @@ use crate::clock::CloudTime;
 use crate::usage::Footprint;
 
 impl Engine {
-    /// What the instances of a catalog have cost by now, and cost in an hour. None if they cost nothing.
+    /// What the instances of a cloud have cost by now, and cost in an hour. None if they cost nothing.
     #[must_use]
     pub fn cost(&self, cloud_spec: &ResourceId, now: SimTime) -> Option<Cost> {
         let cloud = self.clouds.get(cloud_spec)?;
@@ -16,7 +16,7 @@ impl Engine {
         (cost.all != Spent::default()).then_some(cost)
     }
 
-    /// What was spent for each catalog by now.
+    /// What was spent for each cloud by now.
     pub fn costs(&self, now: SimTime) -> impl Iterator<Item = (&ResourceId, Spent)> {
         let spent = self.clouds.iter().map(move |(id, cloud)| (id, cloud.billing.spent(cloud.time(now))));
         spent.filter(|(_, spent)| *spent != Spent::default())
@@ -36,7 +36,7 @@ impl Engine {
             let (cloud_spec, product, price, time) = self.priced(now, id, footprint);
             self.clouds.change(&cloud_spec, |cloud| {
                 cloud.billing.give_back(&id.cluster, &product, price, time);
-                // The built-in catalog of an account is never deleted, and accounts come and go without end.
+                // The built-in cloud of a namespace is never deleted, and namespaces come and go without end.
                 if cloud.billing.is_idle() && cloud.cloud_spec.is_none() {
                     cloud.billing = Billing::default();
                 }
@@ -57,13 +57,13 @@ impl Engine {
         (cloud_spec, product, price, time)
     }
 
-    /// Adds up what the instances of a catalog have cost, before the catalog changes.
+    /// Adds up what the instances of a cloud have cost, before the cloud changes.
     pub(crate) fn add_up(&mut self, now: SimTime, cloud_spec: &ResourceId) {
         let time = self.clouds.time(cloud_spec, now);
         self.clouds.change(cloud_spec, |cloud| cloud.billing.add_up(time));
     }
 
-    /// Continues at the prices of a catalog that has changed. What its clock has leapt over is paid at the new prices.
+    /// Continues at the prices of a cloud that has changed. What its clock has leapt over is paid at the new prices.
     pub(crate) fn reprice(&mut self, now: SimTime, cloud_spec: &ResourceId) {
         let time = self.clouds.time(cloud_spec, now);
         self.clouds.change_billing(cloud_spec, |billing, offered| {
@@ -73,7 +73,7 @@ impl Engine {
         });
     }
 
-    /// Begins a meter for a catalog that is new, or that is gone and whose instances are made from the built-in one from
+    /// Begins a meter for a cloud that is new, or that is gone and whose instances are made from the built-in one from
     /// now on.
     pub(crate) fn begin_billing(&mut self, now: SimTime, cloud_spec: &ResourceId, previous: Option<&Cost>) {
         let time = self.clouds.time(cloud_spec, now);
@@ -88,7 +88,7 @@ impl Engine {
         billed.map(|(id, cloud)| cloud.billing.named(id)).collect()
     }
 
-    /// Restores what was added up. The instances, catalogs and clocks were restored before.
+    /// Restores what was added up. The instances, clouds and clocks were restored before.
     pub(crate) fn restore_billings(&mut self, named: Vec<NamedBilling>) {
         for NamedBilling { id, all, clusters } in named {
             self.clouds.change_billing(&id, |billing, offered| {

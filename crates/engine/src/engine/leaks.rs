@@ -10,19 +10,19 @@ use crate::leak::Leaked;
 use crate::resource::Resource;
 
 impl Engine {
-    /// The leaked instances and load balancers of a catalog, by name and by when they leaked.
+    /// The leaked instances and load balancers of a cloud, by name and by when they leaked.
     pub fn leaked<'a>(&'a self, cloud_spec: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
         self.leaked_of_namespace(&cloud_spec.namespace).filter(|leaked| leaked.cloud_id() == *cloud_spec)
     }
 
-    /// The leaked instances of a group.
+    /// The leaked instances of a cluster.
     pub fn leaked_of_cluster<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a Leaked> {
         let is_of_cluster =
             |leaked: &&Leaked| leaked.id.cluster == cluster.name && leaked.id.kind == ResourceKind::Instance;
         self.leaked_of_namespace(&cluster.namespace).filter(is_of_cluster)
     }
 
-    /// The leaked instances and load balancers that a fault made leak and that are of no catalog of its account. Only the end
+    /// The leaked instances and load balancers that a fault made leak and that are of no cloud of its namespace. Only the end
     /// of the fault deletes them.
     pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
         let of_namespace = self.leaked_of_namespace(&fault.namespace);
@@ -40,7 +40,7 @@ impl Engine {
         leaks.inspect(|_| count_step()).take_while(move |leaked| leaked.id.namespace == namespace)
     }
 
-    /// Whether one more resource of this kind of a catalog can leak.
+    /// Whether one more resource of this kind of a cloud can leak.
     pub(crate) fn can_leak(&self, cloud_spec: &ResourceId, kind: ResourceKind) -> bool {
         self.leaked(cloud_spec).filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
     }

@@ -1,7 +1,7 @@
 //! Reads that do not show a change yet.
 //!
 //! ```text
-//!   a creation, in a catalog with a lag ──▶ hidden for that long after the creation
+//!   a creation, in a cloud with a lag ──▶ hidden for that long after the creation
 //!   an operation, hit by a fault that lags ──▶ what it changed is hidden for as long as was drawn
 //!                  │ the longer one decides
 //!                  ▼

@@ -103,7 +103,7 @@ fn labels() -> impl Strategy<Value = Labels> {
     prop::collection::btree_map(select(vec!["x", "y", "z"]).prop_map(str::to_owned), value(), 0..3)
 }
 
-/// An instance or a load balancer, and the labels of its group.
+/// An instance or a load balancer, and the labels of its cluster.
 fn subject() -> impl Strategy<Value = (ResourceSpec, Option<Labels>)> {
     let value = || select(VALUES.to_vec()).prop_map(str::to_owned);
     let kinds = select(vec![ResourceKind::Instance, ResourceKind::LoadBalancer]);
@@ -142,7 +142,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All faults of the account, without an index.
+/// All faults of the namespace, without an index.
 #[derive(Default)]
 struct Walk(BTreeMap<String, FaultState>);
 

@@ -1,4 +1,4 @@
-//! What afflictions do to a resource.
+//! What active effects do to a resource.
 
 use std::collections::BTreeSet;
 

@@ -71,7 +71,7 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     Ok(fault)
 }
 
-/// What a Fault does, for the engine: it acts on what changes its own operations, and carries what afflicts resources.
+/// What a Fault does, for the engine: it acts on what changes its own operations, and carries what affects resources.
 fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
     let affect = |visible_effect: VisibleEffect| Effect::Affect(active_effect_of(&visible_effect));
     Ok(match effect {

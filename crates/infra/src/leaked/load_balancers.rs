@@ -12,7 +12,7 @@ use nephele_model::{ClusterId, Endpoint};
 
 use super::{cloud_field, cloud_of, listed};
 
-/// A leaked load balancer as the status shows it that lists those of this catalog. None if something else leaked.
+/// A leaked load balancer as the status shows it that lists those of this cloud. None if something else leaked.
 pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedLoadBalancer> {
     let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked.clone();
     let cluster = ClusterId::of_load_balancer(&id)?;
@@ -23,7 +23,7 @@ pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::L
     Some(v1alpha1::LeakedLoadBalancer { cluster: cluster.name, host, port, since, fault, cloud })
 }
 
-/// A load balancer of a status that lists those of this catalog.
+/// A load balancer of a status that lists those of this cloud.
 pub(super) fn of_listed(
     listed: &v1alpha1::LeakedLoadBalancer,
     namespace: &str,

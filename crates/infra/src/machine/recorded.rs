@@ -3,7 +3,7 @@
 use nephele_api::infrastructure::v1beta2::InMemoryMachine;
 use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
 
-/// Whether a machine has booted once: then it needs nothing from the catalog any more.
+/// Whether a machine has booted once: then it needs nothing from the cloud any more.
 pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
     object.is_provisioned() || object.has_origin()
 }

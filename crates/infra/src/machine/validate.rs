@@ -92,7 +92,7 @@ pub(super) enum Simulated {
 pub(super) enum Mistake {
     /// The cluster has failure domains, but not this one.
     FailureDomain { wanted: String, known: Vec<String> },
-    /// The catalog does not have the instance type, image or version, or the catalog does not exist.
+    /// The cloud does not have the instance type, image or version, or the cloud does not exist.
     Unknown(CloudError),
 }
 
@@ -163,7 +163,7 @@ fn wanted(
     let of_cluster = || resolved_cloud.as_ref().map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned());
     spec.cloud_spec = cloud(object).or_else(of_cluster).unwrap_or_default();
     if let Some(origin) = origin {
-        // A machine keeps its hardware, even when the catalog has changed.
+        // A machine keeps its hardware, even when the cloud has changed.
         spec.hardware = hardware(object);
         spec.region = text(&origin.region);
     } else if let Some(resolved_cloud) = &resolved_cloud {

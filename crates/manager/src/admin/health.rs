@@ -19,8 +19,9 @@ use tokio::runtime::Handle;
 /// for good: being busy is no reason to restart it.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// `/healthz`: the process answers, and so does `others`, the runtime of all other tasks. `/readyz`: every gate is open, so the caches are filled and the cloud runs.
-/// Both give details with `?verbose`, in the format of Kubernetes' components.
+/// `/healthz`: the process answers, and so does `others`, the runtime of all other tasks. `/readyz`: every gate is
+/// open, so the caches are filled and the cloud runs. Both give details with `?verbose`, in the format of Kubernetes'
+/// components.
 pub(crate) fn router(readiness: Readiness, others: Handle) -> Router {
     let echo = Echo { others, asked: Arc::default() };
     let healthz = get(move || std::future::ready(healthz(&echo, Instant::now())));

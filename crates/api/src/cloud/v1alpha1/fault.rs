@@ -220,8 +220,8 @@ pub struct FaultSchedule {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FaultStatus {
-    /// Active while it can hit. Waiting before and between the windows of its schedule. Exhausted when it has made as many hits as it may. Expired when its time is over. Invalid
-    /// when the manager cannot use its spec.
+    /// Active while it can hit. Waiting before and between the windows of its schedule. Exhausted when it has made as
+    /// many hits as it may. Expired when its time is over. Invalid when the manager cannot use its spec.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = PHASES))]
     pub phase: String,

@@ -35,7 +35,8 @@ const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
-/// The zones, instance types, images and limits of a cloud, its seed, latencies and clock. Fields that are left out have built-in defaults.
+/// The zones, instance types, images and limits of a cloud, its seed, latencies and clock. Fields that are left out
+/// have built-in defaults.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cloud.nephele.dev",

@@ -11,7 +11,7 @@ use super::*;
 enum Change {
     /// It reaches its next stage.
     Reach,
-    /// A fault begins that lets it have a symptom.
+    /// A fault begins that lets it have a visible effect.
     Begin(VisibleEffect),
     /// The oldest fault is deleted.
     Heal,
