@@ -19,7 +19,7 @@ pub struct CostObservation {
 
 impl CostObservation {
     pub(crate) fn of(Cost { time, all, clusters }: Cost) -> Self {
-        Self { time: instant(time), all, clusters: clusters }
+        Self { time: instant(time), all, clusters }
     }
 
     pub(crate) fn record(self) -> Cost {

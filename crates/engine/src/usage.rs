@@ -61,7 +61,7 @@ impl Footprint {
                 capacities.push((quota(Quota::Processors), *processors));
             }
             ResourceKind::LoadBalancer => {
-                capacities.extend([(namespace, 1), (quota(Quota::LoadBalancers), 1)])
+                capacities.extend([(namespace, 1), (quota(Quota::LoadBalancers), 1)]);
             }
             ResourceKind::Cloud | ResourceKind::Fault => {}
         }

@@ -159,7 +159,7 @@ fn run_all(args: &Args) -> Results {
                     }
                     let scenario = Scenario::of(seed);
                     let outcome = match run_alone(&scenario) {
-                        Ok(first) if args.twice > 0 && seed % args.twice == 0 => again(&scenario, first),
+                        Ok(first) if args.twice > 0 && seed.is_multiple_of(args.twice) => again(&scenario, first),
                         outcome => outcome,
                     };
                     if let Err(violation) = outcome {
@@ -167,7 +167,7 @@ fn run_all(args: &Args) -> Results {
                         found.lock().push((scenario, violation));
                     }
                     let ran = ran.fetch_add(1, Ordering::Relaxed) + 1;
-                    if ran % PROGRESS_EVERY == 0 {
+                    if ran.is_multiple_of(PROGRESS_EVERY) {
                         println!("{ran} of {} worlds, {} violations", args.seeds, found.lock().len());
                     }
                 }

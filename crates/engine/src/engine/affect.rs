@@ -249,7 +249,7 @@ impl Engine {
         }
         match &wanted {
             Some(active_effect) => {
-                drop(resource.active_effects.insert(fault.to_owned(), active_effect.clone()))
+                drop(resource.active_effects.insert(fault.to_owned(), active_effect.clone()));
             }
             None => drop(resource.active_effects.remove(fault)),
         }

@@ -42,7 +42,7 @@ impl Engine {
         if self.can_be_twice(operation, spec, &fault) {
             self.leak_replaced(operation.at, &spec.id, &fault, events);
             self.note_caller_mistake(&spec.cloud_id(), &operation.caller, |caller_mistakes| {
-                caller_mistakes.double_creates += 1
+                caller_mistakes.double_creates += 1;
             });
         }
     }

@@ -54,7 +54,7 @@ impl Engine {
             && let Some(cloud_spec) = of_cloud
         {
             self.note_caller_mistake(&cloud_spec, caller, |caller_mistakes| {
-                caller_mistakes.missed_reads += 1
+                caller_mistakes.missed_reads += 1;
             });
         }
         match reasons.into_iter().max_by_key(|reason| reason.left) {
