@@ -159,7 +159,9 @@ fn run_all(args: &Args) -> Results {
                     }
                     let scenario = Scenario::of(seed);
                     let outcome = match run_alone(&scenario) {
-                        Ok(first) if args.twice > 0 && seed.is_multiple_of(args.twice) => again(&scenario, first),
+                        Ok(first) if args.twice > 0 && seed.is_multiple_of(args.twice) => {
+                            again(&scenario, first)
+                        }
                         outcome => outcome,
                     };
                     if let Err(violation) = outcome {
