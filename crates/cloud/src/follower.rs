@@ -20,7 +20,9 @@ use crate::cluster::{Balancer, Cluster, Instance, Levels};
 use crate::driver::Driver;
 use crate::observation::Changed;
 
-/// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time.
+/// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time. They concern
+/// 32 machines at most, so that a large cluster does not hold the engine for long. Only one that starts, or has missed
+/// records, copies all of its machines at once.
 const BATCH: usize = 32;
 
 /// The position of a cluster in the journal.
@@ -37,7 +39,7 @@ pub(crate) struct Follower {
 /// What of a cluster may differ from what it shows.
 #[derive(Default)]
 struct Dirty {
-    /// Machines by name, in the order of their first records. At most as many as the cluster has machines.
+    /// Machines by name, in the order of their first records. At most [`BATCH`], and one that was restored.
     machines: Vec<String>,
     balancer: bool,
     leaked: bool,
@@ -71,11 +73,29 @@ impl Dirty {
             self.machines.push(name.to_owned());
         }
     }
+
+    /// What to show after these records. The load balancer is shown at the end of the journal, after the machines that it
+    /// leads to.
+    fn take(&mut self, is_end: bool) -> Self {
+        if is_end {
+            return std::mem::take(self);
+        }
+        Self {
+            machines: std::mem::take(&mut self.machines),
+            leaked: std::mem::take(&mut self.leaked),
+            ..Self::default()
+        }
+    }
 }
 
-/// The end of the journal, and whether records before it were missed.
-struct End<T> {
+/// The result of one read of the journal: what to show, and the end of the journal, if it was read to there.
+struct Read<T> {
     levels: Levels,
+    end: Option<End<T>>,
+}
+
+/// The end of the journal: whether records before it were missed, and the result of `look`.
+struct End<T> {
     is_behind: bool,
     seen: T,
 }
@@ -100,27 +120,19 @@ impl Follower {
         self.dirty.note_machine(name);
     }
 
-    /// Reads the next records. None if there may be more.
-    fn read<T>(
-        &mut self,
-        driver: &Driver,
-        clock: &CloudClock,
-        look: impl Fn(&Engine) -> T,
-    ) -> Option<End<T>> {
+    /// Reads the next records, and what the engine has now of what they concern.
+    fn read<T>(&mut self, driver: &Driver, clock: &CloudClock, look: impl Fn(&Engine) -> T) -> Read<T> {
         self.batch.clear();
         driver.look(|engine| {
             let read = engine.journal().read_cluster(&self.cluster, &mut self.cursor, &mut self.batch);
             self.batch.iter().for_each(|entry| self.dirty.note(&entry.record));
-            if read.is_ok() && self.batch.len() == BATCH {
-                return None;
-            }
             self.dirty.everything |= read.is_err();
-            let dirty = std::mem::take(&mut self.dirty);
-            Some(End {
+            let is_end = read.is_err() || self.batch.len() < BATCH;
+            let dirty = self.dirty.take(is_end);
+            Read {
                 levels: self.levels(&dirty, engine, clock),
-                is_behind: read.is_err(),
-                seen: look(engine),
-            })
+                end: is_end.then(|| End { is_behind: read.is_err(), seen: look(engine) }),
+            }
         })
     }
 
@@ -164,10 +176,10 @@ impl Cluster {
         look: impl Fn(&Engine) -> T,
     ) -> T {
         loop {
-            let end = follower.read(driver, &self.cluster_server.shared.cloud_clock, &look);
+            let clock = &self.cluster_server.shared.cloud_clock;
+            let Read { levels, end } = follower.read(driver, clock, &look);
             follower.batch.iter().for_each(|entry| self.wake(&entry.record, changed));
-            let Some(End { levels, is_behind, seen }) = end else { continue };
-            if is_behind {
+            if end.as_ref().is_some_and(|end| end.is_behind) {
                 // All machines of the cluster learn of a changed cluster, also those that wait for room.
                 let shown = self.machine_names();
                 let names = shown.iter().chain(levels.machines.iter().map(|(name, _)| name));
@@ -176,7 +188,9 @@ impl Cluster {
                 changed.insert(Changed::Cluster(self.spec.id.clone()));
             }
             self.show(levels);
-            return seen;
+            if let Some(End { seen, .. }) = end {
+                return seen;
+            }
         }
     }
 
@@ -387,6 +401,35 @@ mod tests {
         fn cluster_that_lags_shows_what_one_that_does_not_shows(script in script()) {
             lag(script)?;
         }
+    }
+
+    /// What is copied under the engine's lock does not grow with the cluster.
+    #[test]
+    fn read_copies_as_many_machines_as_records_and_the_load_balancer_at_the_end() {
+        let driver = driver();
+        let cluster = cluster_following(&driver);
+        let mut follower = cluster.follower.lock();
+        cluster.follow(&mut follower, &driver, &mut BTreeSet::new(), |_| ());
+        let now = SimTime::from_millis(1_000_000);
+        let machines = 3 * BATCH;
+        for number in 0..machines {
+            let machine = control_plane(&cluster, &format!("m{number}"));
+            cluster.admit(machine.clone());
+            assert_eq!(driver.apply(operation(now, creation(&machine.id, 1))), Outcome::Accepted);
+        }
+        let load_balancer = cluster.spec.id.load_balancer();
+        driver.apply(operation(now, Request::Create(ResourceSpec::new(load_balancer))));
+        driver.poll(now + std::time::Duration::from_secs(1));
+        let clock = &cluster.cluster_server.shared.cloud_clock;
+        let mut reads: Vec<(usize, bool, bool)> = Vec::new();
+        while reads.last().is_none_or(|(.., is_end)| !is_end) {
+            let Read { levels, end } = follower.read(&driver, clock, |_| ());
+            assert!(levels.machines.len() <= BATCH, "{} machines", levels.machines.len());
+            reads.push((levels.machines.len(), levels.balancer.is_some(), end.is_some()));
+        }
+        let copied: usize = reads.iter().map(|(machines, ..)| machines).sum();
+        assert!(copied >= machines && reads.len() > 3, "{reads:?}");
+        assert!(reads.iter().all(|(_, has_balancer, is_end)| has_balancer == is_end), "{reads:?}");
     }
 
     #[test]

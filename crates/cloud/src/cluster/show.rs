@@ -71,13 +71,13 @@ impl Cluster {
             .iter()
             .filter_map(|(stage, at)| machine.reached(*stage).is_none().then_some((*stage, *at)))
             .collect();
-        let are_symptoms_new = *machine.visible_effects() != instance.visible_effects;
+        let are_effects_new = *machine.visible_effects() != instance.visible_effects;
         let before = machine.instance.as_ref().and_then(|before| before.updated.clone());
         let updated = instance.updated.clone().filter(|name| before.as_ref() != Some(name));
         machine.spec.hardware = Some(instance.hardware.clone());
         machine.instance = Some(instance);
         let is_updated = updated.is_some_and(|name| machine.finish_update(&name));
-        let has_symptoms = !machine.visible_effects().is_empty();
+        let has_effects = !machine.visible_effects().is_empty();
         for (stage, at) in &new {
             self.show_stage(&state, name, *stage, *at);
         }
@@ -90,13 +90,13 @@ impl Cluster {
         if let Some((_, at)) = new.iter().find(|(stage, _)| *stage == Stage::Node && self.was_restored) {
             self.renew_skewed(&machine.spec.node_name(), *at);
         }
-        if are_symptoms_new || are_kept || (has_symptoms && !new.is_empty()) {
+        if are_effects_new || are_kept || (has_effects && !new.is_empty()) {
             self.show_visible_effects(machine);
         }
         if is_deleting {
             self.stop(machine);
         }
-        if are_symptoms_new || is_updated {
+        if are_effects_new || is_updated {
             self.set_backends(&mut state);
         }
     }
