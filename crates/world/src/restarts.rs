@@ -290,7 +290,7 @@ impl World {
         });
         let on_the_way = self.on_the_way(&objects);
         answers.retain(|port, _| !on_the_way.contains(port));
-        AtRest { objects, answers, hits: self.hits() }
+        AtRest { objects, answers, hits: self.hits(), taken: self.taken() }
     }
 
     /// The ports of clusters with a machine that is not at rest: its Node is still to come, or to go.
@@ -360,6 +360,12 @@ impl World {
                     self.note(round, key, format!("counted {before} hits and counts {}", hits[key]));
                 }
             }
+            let taken = self.taken();
+            for (key, before) in &at_rest.taken {
+                if taken.get(key).is_some_and(|now| now < before) {
+                    self.note(round, key, format!("counted {before} and counts {}", taken[key]));
+                }
+            }
             led_since = led_since.or_else(|| self.leads().then(Instant::now));
             if led_since.is_some_and(|since| since.elapsed() >= TAKES_OVER) {
                 let answers = self.answers().await;
@@ -421,6 +427,21 @@ impl World {
         let faults = versions(self.quiet.api.server().store(), &[FAULTS]);
         let hits = |object: &Arc<Object>| object.value()["status"]["hits"].as_u64();
         faults.iter().filter_map(|(key, object)| Some((key.clone(), hits(object)?))).collect()
+    }
+
+    /// How many machines each cloud has, and how much of each limit is used.
+    fn taken(&self) -> BTreeMap<String, i64> {
+        let clouds = versions(self.quiet.api.server().store(), &[CLOUDS]);
+        let mut taken = BTreeMap::new();
+        for (key, object) in clouds {
+            let status = object.value()["status"].take();
+            taken.extend(status["instances"].as_i64().map(|number| (format!("{key}: instances"), number)));
+            for usage in status["usage"].as_array().into_iter().flatten() {
+                let limit = usage["name"].as_str().unwrap_or_default();
+                taken.extend(usage["used"].as_i64().map(|used| (format!("{key}: {limit} used"), used)));
+            }
+        }
+        taken
     }
 
     /// What the published endpoints of clusters answer: the Nodes, a refusal, or nothing at all.
@@ -553,6 +574,8 @@ struct AtRest {
     objects: BTreeMap<String, Arc<Object>>,
     answers: BTreeMap<u16, Value>,
     hits: BTreeMap<String, u64>,
+    /// What the clouds count as taken. A machine that asks again is there meanwhile, and keeps its room.
+    taken: BTreeMap<String, i64>,
 }
 
 /// Whether the object with this key is of one of these kinds.
