@@ -152,9 +152,9 @@ impl Cloud {
         let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
         let affected_ids = affected.iter().map(Affected::resource).collect();
         let skipped = skipped.iter().map(Affected::resource).collect();
-        let is_about_notices =
+        let has_notices =
             fault.effect.active_effect().is_some_and(|active_effect| active_effect.notice.is_some());
-        let notices = affected.iter().filter(|_| is_about_notices).map(Affected::notice_end).collect();
+        let notices = affected.iter().filter(|_| has_notices).map(Affected::notice_end).collect();
         let leaked = self.unpublished(leaked);
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.decisions.record.began));

@@ -47,7 +47,7 @@ impl RequestEffect {
         Self { spec, requests: AtomicU64::new(0), past }
     }
 
-    fn is_about(&self, request: &RequestInfo) -> bool {
+    fn concerns(&self, request: &RequestInfo) -> bool {
         let ApiServerRequestEffect { verbs, resources, .. } = &self.spec;
         (verbs.is_empty() || verbs.iter().any(|verb| verb == request.verb))
             && (resources.is_empty() || resources.contains(&request.resource))
@@ -65,7 +65,7 @@ pub(crate) fn treat(
 ) -> Treatment {
     let mut treatment = Treatment::default();
     for (fault, request_effect) in
-        request_effects.iter().filter(|(_, request_effect)| request_effect.is_about(request))
+        request_effects.iter().filter(|(_, request_effect)| request_effect.concerns(request))
     {
         let number = request_effect.requests.fetch_add(1, Ordering::Relaxed);
         let draw = || seed.fraction(&["api-server", &cluster.namespace, &cluster.name, fault], number);

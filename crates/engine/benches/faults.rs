@@ -163,7 +163,7 @@ fn describe_all(bencher: Bencher<'_, '_>, engine: &mut Engine) {
         .bench_local_values(|request| apply(engine, request));
 }
 
-/// Creates an instance, which the faults may afflict, and deletes it.
+/// Creates an instance, which the faults may affect, and deletes it.
 #[divan::bench(args = OF_RESOURCES)]
 fn create_and_delete(bencher: Bencher<'_, '_>, by: By) {
     let mut engine = cloud(by, &not_ready(), &Budget::default());
@@ -176,7 +176,7 @@ fn create_and_delete(bencher: Bencher<'_, '_>, by: By) {
     });
 }
 
-/// Puts a fault that afflicts what it selects, and heals what it selected before.
+/// Puts a fault that affects what it selects, and heals what it selected before.
 #[divan::bench(args = OF_RESOURCES, sample_count = 20, sample_size = 1)]
 fn put_fault(bencher: Bencher<'_, '_>, by: By) {
     let mut engine = cloud(By::NoFaults, &not_ready(), &Budget::default());

@@ -107,7 +107,7 @@ impl Loss {
                  the restart on: only the new value is in an object."
             }
             Self::ChangedFault => {
-                "A Fault that afflicts more than 100 machines or clusters and whose spec was changed decides about those beyond \
+                "A Fault that affects more than 100 machines or clusters and whose spec was changed decides about those beyond \
                  the first 100 as if it had had this spec from its begin: its status lists 100."
             }
             Self::EarlierClock => {

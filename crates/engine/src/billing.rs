@@ -84,7 +84,7 @@ impl Gauge {
     }
 
     /// Continues from what an earlier process had spent by `then`.
-    fn go_on(&mut self, before: Spent, then: CloudTime, now: CloudTime) {
+    fn resume(&mut self, before: Spent, then: CloudTime, now: CloudTime) {
         let rate = u128::from(before.per_hour);
         let sum = Sum { spent: u128::from(before.total).saturating_mul(HOUR), until: then };
         let spent = Self { sum, rate }.spent(now);
@@ -179,12 +179,12 @@ impl Billing {
     pub(crate) fn begin(&mut self, previous: Option<&Cost>, now: CloudTime) {
         let nothing = Cost::default();
         let Cost { time, all, clusters } = previous.unwrap_or(&nothing);
-        self.all.go_on(*all, *time, now);
+        self.all.resume(*all, *time, now);
         for name in clusters.keys() {
             self.clusters.entry(name.clone()).or_default();
         }
         for (name, cluster) in &mut self.clusters {
-            cluster.gauge.go_on(clusters.get(name).copied().unwrap_or_default(), *time, now);
+            cluster.gauge.resume(clusters.get(name).copied().unwrap_or_default(), *time, now);
         }
         self.forget_idle();
     }

@@ -39,7 +39,7 @@ pub struct Fault {
 
 impl Fault {
     /// Whether it can be about an operation, whatever its subject is.
-    pub(crate) fn is_about(&self, verb: Verb) -> bool {
+    pub(crate) fn concerns(&self, verb: Verb) -> bool {
         let Matches { operations, .. } = &self.matches;
         match &self.effect {
             Effect::Affect(_) => false,
@@ -446,7 +446,7 @@ impl FaultState {
         let may_count = is_active || !self.delayed.is_empty();
         // What was in force before a restart has met the reads before it.
         let is_of_restart = call.as_adopted.is_some_and(|at| self.decisions.record.began <= at);
-        if !may_count || is_of_restart || !self.is_about(call) {
+        if !may_count || is_of_restart || !self.concerns(call) {
             return Answer::NotCounted;
         }
         if !self.delayed.is_empty()
@@ -483,9 +483,9 @@ impl FaultState {
     }
 
     /// Whether it matches a call.
-    fn is_about(&self, call: &Call<'_>) -> bool {
+    fn concerns(&self, call: &Call<'_>) -> bool {
         let Matches { callers, .. } = &self.fault.matches;
-        self.fault.is_about(call.verb)
+        self.fault.concerns(call.verb)
             && (call.can_leak || !matches!(self.fault.effect, Effect::Leak | Effect::Duplicate { .. }))
             && (callers.is_empty() || callers.iter().any(|caller| caller.as_str() == call.caller))
             && fits(&self.fault.matches, &call.subject)

@@ -134,7 +134,7 @@ impl FaultIndex {
 
 /// What a fault is asked about.
 fn asked(fault: &Fault) -> impl Iterator<Item = Asked> {
-    let calls = Verb::ALL.into_iter().filter(|verb| fault.is_about(*verb)).map(Asked::Call);
+    let calls = Verb::ALL.into_iter().filter(|verb| fault.concerns(*verb)).map(Asked::Call);
     calls.chain(fault.effect.active_effect().map(|_| Asked::Resource))
 }
 

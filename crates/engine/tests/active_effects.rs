@@ -32,7 +32,7 @@ fn numbered(ordinal: u32, prefix: &str) -> ResourceSpec {
     ResourceSpec { seed_key, ..machine(&format!("{prefix}{}", (ordinal * 7) % 10), &Latency::ZERO) }
 }
 
-/// The numbers of the machines that are afflicted.
+/// The numbers of the machines that are affected.
 fn affected_ids(engine: &Engine) -> Vec<u32> {
     let affected_ids = engine.resources().filter(|resource| !resource.active_effects.is_empty());
     let mut numbers: Vec<_> =
@@ -273,7 +273,7 @@ fn what_is_final_stays() {
 
 /// As after a restart of the manager: the status of the Fault says which machines it hit.
 #[test]
-fn after_a_restart_the_same_machines_are_afflicted() {
+fn after_a_restart_the_same_machines_are_affected() {
     let budget = Budget { skip: 1, count: Some(2), ..Budget::default() };
     let fault_of = Fault { budget, ..affecting(odd()) };
     let mut engine = engine();
@@ -326,7 +326,7 @@ fn after_a_restart_the_same_machines_are_afflicted() {
 proptest! {
     /// The machines are hit by their set and number, whatever their names are and in whatever order they came.
     #[test]
-    fn the_same_machines_are_afflicted_in_any_order(
+    fn the_same_machines_are_affected_in_any_order(
         odds in 0.0..1.0f64, skip in 0..3u64, count in prop::option::of(0..4u64),
         order in Just((0u32..10).collect::<Vec<_>>()).prop_shuffle(),
     ) {

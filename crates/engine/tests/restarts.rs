@@ -346,7 +346,7 @@ fn done(engine: &Engine) -> BTreeMap<ResourceId, Done> {
         let mut notices = state.notices.clone();
         // Nothing of what is being deleted is shown, and nothing more happens to it.
         affected_ids.retain(|id| engine.get(id).is_none_or(|found| found.deleting.is_none()));
-        // Of those that are not afflicted, no status says anything.
+        // Of those that are not affected, no status says anything.
         notices.retain(|id, _| affected_ids.contains(id));
         (state.id.clone(), (state.decisions.record, affected_ids, notices))
     };
@@ -389,8 +389,8 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
     engine.resources().map(standing).collect()
 }
 
-/// A resource has an affliction if and only if its fault lists it. What is final outlives its fault. A notice is kept with
-/// the affliction: one that returns begins with a notice of its own.
+/// A resource has an affection if and only if its fault lists it. What is final outlives its fault. A notice is kept with
+/// the affection: one that returns begins with a notice of its own.
 fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
     for resource in engine.resources() {
         for (name, active_effect) in &resource.active_effects {
@@ -408,7 +408,7 @@ fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
         for id in state.notices.keys() {
             prop_assert!(
                 state.affected_ids.contains(id),
-                "{} keeps its notice to {id}, which it does not afflict",
+                "{} keeps its notice to {id}, which it does not affect",
                 state.id
             );
         }
@@ -426,7 +426,7 @@ fn terminate(engine: &mut Engine, now: SimTime) {
     }
 }
 
-/// Whether a fault was changed that afflicts more than its status lists, see [`Loss::ChangedFault`].
+/// Whether a fault was changed that affects more than its status lists, see [`Loss::ChangedFault`].
 fn changed_one_beyond_its_list(script: &Script, engine: &Engine, stop: SimTime) -> bool {
     let put = |name: &str| {
         let is_put = |(at, request): &&(SimTime, Request)| {

@@ -76,7 +76,7 @@ fn a_delay_ends_with_its_window() {
 }
 
 #[test]
-fn machines_are_afflicted_in_windows_and_the_journal_says_when() {
+fn machines_are_affected_in_windows_and_the_journal_says_when() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
     ask(&mut engine, at(0), put("f", scheduled(Effect::Affect(not_ready(false))))).unwrap();
@@ -141,7 +141,7 @@ fn a_change_of_the_schedule_holds_at_once() {
 }
 
 proptest! {
-    /// Whenever the manager restarts, also between two windows or for several, the same machines are afflicted as
+    /// Whenever the manager restarts, also between two windows or for several, the same machines are affected as
     /// without the restart. The status of the Fault has what the next manager is told.
     #[test]
     fn a_restart_shifts_no_window_and_changes_no_machine(

@@ -1,4 +1,4 @@
-//! Symptoms that depend on how long their fault has been there.
+//! Visible effects that depend on how long their fault has been there.
 
 use std::time::Duration;
 

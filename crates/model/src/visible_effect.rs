@@ -250,7 +250,10 @@ mod tests {
     fn assert_texts<const N: usize>(texts: [(VisibleEffect, &str); N]) {
         for (visible_effect, text) in texts {
             assert_eq!(visible_effect.text(), text);
-            assert_eq!(serde_json::from_str::<VisibleEffect>(text).expect("a symptom"), visible_effect);
+            assert_eq!(
+                serde_json::from_str::<VisibleEffect>(text).expect("a visible effect"),
+                visible_effect
+            );
         }
     }
 

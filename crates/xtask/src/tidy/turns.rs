@@ -46,8 +46,8 @@ const RIGHT: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Names of code that have a turn in them, until they are renamed.
-const NAMES: [&str; 4] = ["came_back", "go_on", "is_about", "is_about_notices"];
+/// A name in state files and journals that has a turn in it.
+const NAMES: [&str; 1] = ["came_back"];
 
 /// The turns that a text contains: line numbers with messages.
 pub(super) fn find(text: &str) -> Vec<(usize, String)> {
@@ -178,7 +178,7 @@ mod tests {
         for text in [
             "It is about to end, is about 200 bytes, and is about twice of that",
             "It takes as long as that, and waits for as long as this",
-            "let came_back = fault.is_about(call);",
+            "let came_back = fault.concerns(call);",
         ] {
             assert_eq!(find(text), [], "{text}");
         }

@@ -88,7 +88,7 @@ fn every_field_has_its_meaning() {
 }
 
 #[test]
-fn every_effect_on_machines_has_its_symptom() {
+fn every_effect_on_machines_has_its_visible_effect() {
     let effect = |effect: Value| read(json!({ "effect": effect })).expect("valid").effect;
     let affect = |visible_effect: VisibleEffect| Effect::Affect(active_effect_of(&visible_effect));
     assert_eq!(effect(json!({ "notReady": {} })), affect(VisibleEffect::NotReady));
