@@ -13,7 +13,7 @@ const NAME: &str = "story";
 /// The faults, by name. They draw lots, and none of them counts, because a count depends on the order of arrival. Worlds
 /// tell the same story.
 fn faults() -> BTreeMap<String, Value> {
-    serde_json::from_str(include_str!("../../../crates/testkit/src/ten-faults.json")).expect("valid JSON")
+    serde_json::from_str(include_str!("../../../crates/dev/testkit/src/ten-faults.json")).expect("valid JSON")
 }
 
 /// A scenario that makes the faults, and heals them when the Cluster has the label `told`.

@@ -1,4 +1,4 @@
-//! Invalid pools are refused, with the field, the value and the reason. `crates/ipam/tests/validation.rs` has every mistake.
+//! Invalid pools are refused, with the field, the value and the reason. `crates/ipam/ipam/tests/validation.rs` has every mistake.
 
 use nephele_e2e::{
     Management, Scope,

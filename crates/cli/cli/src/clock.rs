@@ -1,0 +1,196 @@
+//! `nephele clock`: shows or changes the clock of a SimulatedCloud.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::wait::await_condition;
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus, SimulatedCloud};
+use nephele_controller::Readable;
+use nephele_model::ClockRate;
+use nephele_scenario::clock::{self, ClockChange};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::access::AccessArgs;
+use crate::exit::{Exit, Problem};
+use crate::output::print;
+
+/// How long it may take until a changed clock is in force.
+const IN_FORCE_MAX: Duration = Duration::from_secs(30);
+/// How often the change is tried when another client changes the SimulatedCloud at the same moment.
+const TRIES: usize = 10;
+/// The code of a conflict.
+const CONFLICT: u16 = 409;
+
+/// Which clock, and how it changes. Without a change it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct ClockArgs {
+    /// The name of the SimulatedCloud.
+    name: String,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// The change of a clock.
+#[derive(Debug, Default, Args)]
+struct ChangeArgs {
+    /// Let the clock stand still
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+    /// Let the clock run again
+    #[arg(long)]
+    resume: bool,
+    /// How much time passes in the cloud for each second, from 0.01 to 1000
+    #[arg(long, value_name = "NUMBER", value_parser = ClockRate::parse)]
+    rate: Option<ClockRate>,
+    /// End so many stages, updates and deletions, while the clock stands still
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..=CLOCK_STEPS_MAX))]
+    step: Option<i64>,
+    /// Let so much time pass at once
+    #[arg(long, value_name = "DURATION", value_parser = nephele_go_duration::parse)]
+    jump: Option<Duration>,
+}
+
+impl ChangeArgs {
+    fn of(self, cloud: &str) -> ClockChange {
+        let Self { pause, resume, rate, step, jump } = self;
+        let paused = (pause || resume).then_some(pause);
+        ClockChange { cloud: cloud.to_owned(), rate, paused, step, jump }
+    }
+}
+
+/// Shows or changes the clock.
+pub(crate) async fn run(args: ClockArgs) -> anyhow::Result<ExitCode> {
+    let ClockArgs { name, access, change } = args;
+    let access = access.open().await?;
+    let api: Api<Readable<SimulatedCloud>> = Api::namespaced(access.client, &access.namespace);
+    let status = changed(&api, &access.namespace, &change.of(&name)).await?;
+    print(&format!("SimulatedCloud {}/{name}: {}\n", access.namespace, told(&status)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Changes the clock if there is a change, and returns it once the change is in force.
+async fn changed(
+    api: &Api<Readable<SimulatedCloud>>,
+    namespace: &str,
+    change: &ClockChange,
+) -> anyhow::Result<CloudClockStatus> {
+    let name = &change.cloud;
+    for _ in 0..TRIES {
+        let read = api.get(name).await.map_err(|error| {
+            let what = format!("read SimulatedCloud {namespace}/{name}");
+            Problem::request(&what, "get simulatedclouds.cloud.nephele.dev", error)
+        })?;
+        let read = read.into_object();
+        // A manager takes the first count that it sees of a SimulatedCloud as one that was carried out.
+        let in_force = in_force(api, name, |_| true).await?;
+        let wanted = clock::wanted(change, &read.spec.clock, &in_force);
+        let missing = clock::missing(&wanted, &read.spec.clock);
+        if missing != CloudClock::default() {
+            let metadata = json!({ "resourceVersion": read.resource_version() });
+            let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "clock": missing } }));
+            match api.patch(name, &PatchParams::default(), &patch).await {
+                Err(kube::Error::Api(status)) if status.code == CONFLICT => continue,
+                Err(error) => {
+                    let what = format!("change SimulatedCloud {namespace}/{name}");
+                    let right = "patch simulatedclouds.cloud.nephele.dev";
+                    return Err(Problem::request(&what, right, error).into());
+                }
+                Ok(_) => {}
+            }
+        }
+        return in_force_of(api, &wanted, name).await;
+    }
+    let message = format!("SimulatedCloud {namespace}/{name} changes all the time; try again");
+    Err(Problem::new(Exit::Failed, message).into())
+}
+
+async fn in_force_of(
+    api: &Api<Readable<SimulatedCloud>>,
+    wanted: &CloudClock,
+    name: &str,
+) -> anyhow::Result<CloudClockStatus> {
+    in_force(api, name, |status| clock::is_in_force(wanted, status)).await
+}
+
+/// Waits until the clock in the status is as it should be.
+async fn in_force(
+    api: &Api<Readable<SimulatedCloud>>,
+    name: &str,
+    is_right: impl Fn(&CloudClockStatus) -> bool,
+) -> anyhow::Result<CloudClockStatus> {
+    let clock_of = |cloud: Option<&Readable<SimulatedCloud>>| clock::in_force(cloud?.object());
+    let waited = await_condition(api.clone(), name, |cloud: Option<&Readable<SimulatedCloud>>| {
+        clock_of(cloud).is_some_and(|status| is_right(&status))
+    });
+    let late = || {
+        let limit = nephele_go_duration::format(IN_FORCE_MAX);
+        let message =
+            format!("the clock of SimulatedCloud {name} is not in force after {limit}; does a manager run?");
+        Problem::new(Exit::Failed, message)
+    };
+    let cloud = timeout(IN_FORCE_MAX, waited).await.map_err(|_| late())??;
+    clock_of(cloud.as_ref()).ok_or_else(|| late().into())
+}
+
+/// A clock for people.
+fn told(status: &CloudClockStatus) -> String {
+    let CloudClockStatus { rate, paused, steps, ahead, since: _, time } = status.clone();
+    let time = time.map(|time| format!(", time {}", time.0)).unwrap_or_default();
+    format!("{}{time}", clock::told(&CloudClock { rate, paused, steps, ahead }))
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_testkit::ManagementApi;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clock_is_shown_and_changed_and_counts_on() {
+        let api = ManagementApi::start();
+        let cloud: SimulatedCloud = serde_json::from_value(json!({
+            "metadata": { "name": "default", "namespace": "default" },
+            "spec": { "clock": { "rate": "2", "steps": 3 } },
+        }))
+        .expect("a SimulatedCloud");
+        api.create(&cloud).await;
+        let in_force = async |clock: serde_json::Value| {
+            api.patch_status::<SimulatedCloud>("default", &json!({ "clock": clock })).await;
+        };
+        in_force(json!({ "rate": "2", "paused": false, "steps": 3, "ahead": "0s" })).await;
+        let clouds = api.api::<Readable<SimulatedCloud>>();
+        let none = ChangeArgs::default().of("default");
+        let shown = changed(&clouds, "default", &none).await.expect("a clock");
+        assert_eq!(told(&shown), "rate 2, paused false, steps 3, ahead 0s");
+        assert_eq!(api.get::<SimulatedCloud>("default").await.spec, cloud.spec);
+        let change = ChangeArgs {
+            pause: true,
+            step: Some(2),
+            jump: Some(Duration::from_secs(60)),
+            ..ChangeArgs::default()
+        };
+        let changing = tokio::spawn(async move { changed(&clouds, "default", &change.of("default")).await });
+        let is_set = |cloud: &SimulatedCloud| cloud.spec.clock.paused == Some(true);
+        let set = api.eventually::<SimulatedCloud>("default", "to be set", is_set).await.spec.clock;
+        let expected = json!({ "rate": "2", "paused": true, "steps": 5, "ahead": "60s" });
+        assert_eq!(serde_json::to_value(&set).expect("JSON"), expected);
+        in_force(expected).await;
+        let shown = changing.await.expect("no panic").expect("a clock");
+        assert_eq!(told(&shown), "rate 2, paused true, steps 5, ahead 60s");
+    }
+
+    #[tokio::test]
+    async fn a_cloud_that_is_not_there_is_told() {
+        let api = ManagementApi::start();
+        let change = ChangeArgs { resume: true, ..ChangeArgs::default() }.of("none");
+        assert_eq!(change.paused, Some(false));
+        let error = changed(&api.api(), "default", &change).await.expect_err("there is none");
+        assert_eq!(error.downcast_ref::<Problem>().expect("a problem").exit, Exit::NotFound);
+    }
+}

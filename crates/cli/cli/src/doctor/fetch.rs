@@ -1,0 +1,311 @@
+//! Reads a [`Snapshot`] from a management cluster.
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Request;
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        apps::v1::Deployment,
+        authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+        core::v1::{Node, Pod},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{DynamicObject, ListParams, PostParams},
+    client::Body,
+};
+use nephele_api::conditions;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::snapshot::{Definition, Manager, Snapshot, Waiting};
+use crate::install::{
+    management::Management,
+    objects::{NAMESPACE, Wanted, objects},
+    ready::{probe, probes, state_of_pod, why_no_pods},
+};
+
+/// The label by which clusterctl tells whose an object is.
+const PROVIDER: &str = "cluster.x-k8s.io/provider";
+/// How many questions about rights are in flight.
+const REVIEWS_AT_ONCE: usize = 16;
+/// The conditions of nodes that are bad when they hold.
+const PRESSURES: [&str; 3] = ["DiskPressure", "MemoryPressure", "PIDPressure"];
+
+/// Looks at everything once.
+///
+/// # Errors
+/// When the management cluster does not answer, or does not let us read.
+pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot> {
+    let client = management.client();
+    let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
+    let kinds = nephele_api::crds();
+    let managers = managers(client).await?;
+    let definitions = definitions(client, &kinds).await?;
+    let ours = managers.iter().find(|manager| manager.is_ours());
+    let with_ipam = ours.is_some_and(|ours| {
+        ours.flag("roles").is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))
+    });
+    Ok(Snapshot {
+        kubernetes_minor: version
+            .minor
+            .trim_end_matches(|end: char| !end.is_ascii_digit())
+            .parse()
+            .unwrap_or(0),
+        clock_ahead: clock_ahead(client).await?,
+        without_authority: without_authority(client, &definitions).await?,
+        webhooks: webhooks(management, with_ipam).await,
+        missing_rights: match ours {
+            Some(ours) => missing_rights(client, ours, with_ipam).await?,
+            None => Vec::new(),
+        },
+        pressures: pressures(client).await?,
+        waiting: waiting(management).await?,
+        definitions: definitions.iter().map(|found| definition(found, &kinds)).collect(),
+        managers,
+    })
+}
+
+/// Lists the objects of a kind in all namespaces.
+async fn list<K>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let params = ListParams::default().labels(labels);
+    let listed = Api::<K>::all(client.clone()).list(&params).await;
+    Ok(listed.with_context(|| format!("failed to list the objects of kind {}", K::kind(&())))?.items)
+}
+
+/// The difference between the time in an answer of the API server and ours.
+async fn clock_ahead(client: &Client) -> anyhow::Result<SignedDuration> {
+    let request = Request::get("/version").body(Body::empty()).context("failed to make a request")?;
+    let answer = client.send(request).await.context("failed to ask the API server for its time")?;
+    let ours = Timestamp::now();
+    let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+    let theirs = date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp());
+    Ok(theirs.map_or(SignedDuration::ZERO, |theirs| theirs.duration_since(ours)))
+}
+
+async fn managers(client: &Client) -> anyhow::Result<Vec<Manager>> {
+    let deployments: Vec<Deployment> = list(client, PROVIDER).await?;
+    let pods: Vec<Pod> = list(client, PROVIDER).await?;
+    Ok(deployments.iter().map(|deployment| manager(deployment, &pods)).collect())
+}
+
+fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
+    let namespace = deployment.namespace().unwrap_or_default();
+    let provider = deployment.labels().get(PROVIDER).cloned().unwrap_or_default();
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
+    let container = containers.iter().find(|container| container.name == "manager").or(containers.first());
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let is_available = available >= wanted.min(1);
+    let mine = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        pod.namespace().is_some_and(|of| of == namespace)
+            && pod.labels().get(PROVIDER) == Some(&provider)
+            // Pods that were evicted stay; they have a successor.
+            && !matches!(phase, Some("Failed" | "Succeeded"))
+    };
+    let newest = pods.iter().filter(mine).max_by_key(|pod| pod.creation_timestamp());
+    let trouble = newest.map(state_of_pod).or_else(|| why_no_pods(deployment)).filter(|_| !is_available);
+    Manager {
+        name: deployment.name_any(),
+        image: container.and_then(|container| container.image.clone()).unwrap_or_default(),
+        args: container.and_then(|container| container.args.clone()).unwrap_or_default(),
+        account: pod.and_then(|pod| pod.service_account_name.clone()).unwrap_or_else(|| "default".to_owned()),
+        is_available,
+        trouble,
+        namespace,
+        provider,
+    }
+}
+
+/// The definitions of our kinds that the cluster has.
+async fn definitions(
+    client: &Client,
+    ours: &[CustomResourceDefinition],
+) -> anyhow::Result<Vec<CustomResourceDefinition>> {
+    let mut definitions: Vec<CustomResourceDefinition> = list(client, "").await?;
+    definitions.retain(|found| ours.iter().any(|ours| ours.name_any() == found.name_any()));
+    Ok(definitions)
+}
+
+fn definition(found: &CustomResourceDefinition, ours: &[CustomResourceDefinition]) -> Definition {
+    let versions = |definition: &CustomResourceDefinition| -> Vec<String> {
+        definition.spec.versions.iter().map(|version| version.name.clone()).collect()
+    };
+    let name = found.name_any();
+    let ours = ours.iter().find(|ours| ours.name_any() == name);
+    let there = versions(found);
+    Definition {
+        provider: found.labels().get(PROVIDER).cloned().unwrap_or_default(),
+        is_current: ours.is_none_or(|ours| versions(ours).iter().all(|version| there.contains(version))),
+        name,
+    }
+}
+
+/// The webhooks of ours that API servers cannot trust.
+async fn without_authority(
+    client: &Client,
+    definitions: &[CustomResourceDefinition],
+) -> anyhow::Result<Vec<String>> {
+    let conversions = definitions.iter().filter(|definition| {
+        let conversion =
+            definition.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());
+        conversion.is_some_and(|webhook| {
+            webhook.client_config.as_ref().is_none_or(|config| config.ca_bundle.is_none())
+        })
+    });
+    let mut names: Vec<_> = conversions.map(kube::ResourceExt::name_any).collect();
+    let ours = format!("{PROVIDER} in (infrastructure-in-memory, ipam-in-cluster)");
+    for configuration in list::<ValidatingWebhookConfiguration>(client, &ours).await? {
+        let webhooks = configuration.webhooks.iter().flatten();
+        if webhooks.clone().any(|webhook| webhook.client_config.ca_bundle.is_none()) {
+            names.push(configuration.name_any());
+        }
+    }
+    for configuration in list::<MutatingWebhookConfiguration>(client, &ours).await? {
+        let webhooks = configuration.webhooks.iter().flatten();
+        if webhooks.clone().any(|webhook| webhook.client_config.ca_bundle.is_none()) {
+            names.push(configuration.name_any());
+        }
+    }
+    Ok(names)
+}
+
+/// Why the API server does not reach our webhooks, as it says itself.
+async fn webhooks(management: &Management, with_ipam: bool) -> Option<String> {
+    for object in probes(with_ipam, NAMESPACE) {
+        if let Err(error) = probe(management.kinds(), &object).await {
+            return Some(nephele_controller::chain(error.as_ref()));
+        }
+    }
+    None
+}
+
+/// The rights that the manager's account does not have, of those in its roles.
+async fn missing_rights(client: &Client, manager: &Manager, with_ipam: bool) -> anyhow::Result<Vec<String>> {
+    let namespace = manager.flag("namespace").unwrap_or_default();
+    let wanted = Wanted { image: String::new(), on_nodes: false, ipam: with_ipam };
+    let questions: Vec<_> = objects(&wanted, &|_| None)?
+        .iter()
+        .filter(|object| {
+            object["kind"] == "ClusterRole"
+                && object["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("manager"))
+        })
+        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default())
+        .flat_map(|rule| questions(&rule, namespace))
+        .collect();
+    let user = format!("system:serviceaccount:{}:{}", manager.namespace, manager.account);
+    let groups = vec![
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{}", manager.namespace),
+        "system:authenticated".to_owned(),
+    ];
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let ask = async |attributes: ResourceAttributes| -> anyhow::Result<Option<String>> {
+        let name = right(&attributes);
+        let spec = SubjectAccessReviewSpec {
+            user: Some(user.clone()),
+            groups: Some(groups.clone()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let answer = reviews.create(&PostParams::default(), &review).await;
+        let answer = answer.context("failed to ask for the rights of the manager's account")?;
+        Ok((!answer.status.is_some_and(|status| status.allowed)).then_some(name))
+    };
+    let answers: Vec<_> =
+        stream::iter(questions.into_iter().map(ask)).buffered(REVIEWS_AT_ONCE).try_collect().await?;
+    Ok(answers.into_iter().flatten().collect())
+}
+
+/// The questions whether an account has what a rule grants.
+fn questions(rule: &Value, namespace: &str) -> Vec<ResourceAttributes> {
+    let texts = |field: &str| -> Vec<String> {
+        let texts = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    let mut questions = Vec::new();
+    for group in texts("apiGroups") {
+        for resource in texts("resources") {
+            let (resource, part) = resource
+                .split_once('/')
+                .map_or((resource.as_str(), None), |(resource, part)| (resource, Some(part.to_owned())));
+            for verb in texts("verbs") {
+                questions.push(ResourceAttributes {
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: part.clone(),
+                    verb: Some(verb),
+                    namespace: Some(namespace.to_owned()),
+                    ..ResourceAttributes::default()
+                });
+            }
+        }
+    }
+    questions
+}
+
+/// A right as `kubectl auth can-i` writes it.
+fn right(attributes: &ResourceAttributes) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let part = attributes.subresource.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
+    let group = attributes.group.as_ref().filter(|group| !group.is_empty());
+    let group = group.map(|group| format!(".{group}")).unwrap_or_default();
+    format!("{} {}{part}{group}", text(&attributes.verb), text(&attributes.resource))
+}
+
+async fn pressures(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
+    let mut pressures = Vec::new();
+    for node in list::<Node>(client, "").await? {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        for condition in conditions.into_iter().flatten() {
+            if PRESSURES.contains(&condition.type_.as_str()) && condition.status == "True" {
+                pressures.push((node.name_any(), condition.type_.clone()));
+            } else if condition.type_ == "Ready" && condition.status != "True" {
+                pressures.push((node.name_any(), "NotReady".to_owned()));
+            }
+        }
+    }
+    Ok(pressures)
+}
+
+/// The InMemoryClusters and InMemoryMachines that wait for something that does not come by itself.
+async fn waiting(management: &Management) -> anyhow::Result<Vec<Waiting>> {
+    let mut waiting = Vec::new();
+    for kind in ["InMemoryCluster", "InMemoryMachine"] {
+        let gvk = kube::api::GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
+        let Some((resource, _)) = management.kind(&gvk).await? else { continue };
+        let listed = management.all(&resource).list(&ListParams::default()).await;
+        let listed = listed.with_context(|| format!("failed to list the objects of kind {kind}"))?;
+        waiting.extend(listed.iter().filter_map(|object| {
+            let name = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+            Some(Waiting { kind: kind.to_owned(), name, message: stuck(object)? })
+        }));
+    }
+    Ok(waiting)
+}
+
+/// The message of the first condition that says that something is wrong, and not merely under way.
+fn stuck(object: &DynamicObject) -> Option<String> {
+    let conditions = object.data.pointer("/status/conditions")?.clone();
+    let conditions: Vec<Condition> = serde_json::from_value(conditions).ok()?;
+    let is_stuck = |condition: &&Condition| {
+        let under_way =
+            ["WaitingFor", "NotReady", "NotPaused", "Paused", "Deleting", "NotUpToDate", "NotUpdating"];
+        condition.status == conditions::FALSE
+            && !["Ready", "Paused", "Deleting", "Updating"].contains(&condition.type_.as_str())
+            && !under_way.iter().any(|reason| condition.reason.starts_with(reason))
+    };
+    let condition = conditions.iter().find(is_stuck)?;
+    Some(format!("{}: {}", condition.reason, condition.message))
+}

@@ -1,0 +1,216 @@
+//! CPU time and memory of the controllers during a run, from their own metrics.
+//!
+//! ```text
+//!  diagnostics of each controller ──▶ samples (pure) ──▶ use of each controller
+//! ```
+
+mod samples;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use samples::{ControllerUse, UsePoint};
+
+use super::plan::LABEL;
+use crate::diagnostics::{Account, AccountFor, Diagnostics, Target, targets};
+use crate::provider::{self, NamespaceArgs};
+use samples::{CONTROLLERS_MAX, History, Sample};
+
+/// The time between two samples of a controller.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long reading the metrics of a controller may take.
+const SCRAPE_MAX: Duration = Duration::from_secs(10);
+/// The most bytes of metrics. Cluster API's core controller has about one mebibyte.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The path of the metrics.
+const METRICS: &str = "/metrics";
+/// The labels that clusterctl and we give to the pods of a provider's manager.
+const MANAGERS: &str = "cluster.x-k8s.io/provider,control-plane=controller-manager";
+
+/// Samples the controllers until the run is over.
+pub(super) struct Sampler {
+    clock: Instant,
+    stop: CancellationToken,
+    account: Option<Account>,
+    task: Option<JoinHandle<Histories>>,
+}
+
+type Histories = BTreeMap<String, History>;
+
+impl Sampler {
+    /// Takes a first sample, and continues in a task. The notes name what could not be measured; the run continues without
+    /// it.
+    pub(super) async fn start(client: &Client, run: &str, time_limit: Duration) -> (Self, Vec<String>) {
+        let stop = CancellationToken::new();
+        match Sampling::open(client, run, time_limit).await {
+            Ok((sampling, account, notes)) => {
+                let clock = Instant::now();
+                let task = tokio::spawn(sampling.until(stop.clone(), clock));
+                (Self { clock, stop, account, task: Some(task) }, notes)
+            }
+            Err(reason) => {
+                let note = format!("CPU and memory of the controllers are not known: {reason}.");
+                (Self { clock: Instant::now(), stop, account: None, task: None }, vec![note])
+            }
+        }
+    }
+
+    /// The start of the run.
+    pub(super) fn clock(&self) -> Instant {
+        self.clock
+    }
+
+    /// Ends the task and removes what it needed.
+    pub(super) async fn finish(self) -> (Vec<ControllerUse>, Vec<String>) {
+        self.stop.cancel();
+        let histories = match self.task {
+            Some(task) => task.await.unwrap_or_default(),
+            None => Histories::new(),
+        };
+        let mut notes = Vec::new();
+        if let Some(account) = self.account {
+            notes.extend(account.remove().await.err().map(|error| nephele_controller::chain(error.as_ref())));
+        }
+        (histories.iter().filter_map(|(name, history)| history.summary(name)).collect(), notes)
+    }
+}
+
+/// Samples the controllers for a moment.
+#[cfg(test)]
+pub(crate) async fn sample(client: &Client) {
+    let (sampler, _notes) = Sampler::start(client, "load-1", Duration::from_secs(60)).await;
+    sampler.finish().await;
+}
+
+/// Reads the metrics of all controllers, again and again.
+struct Sampling {
+    diagnostics: Diagnostics,
+    /// Where the controllers are, from objects that only cluster administrators write.
+    namespaces: BTreeSet<String>,
+}
+
+impl Sampling {
+    /// Reads the metrics of each controller once. The error is the reason why none can be read.
+    async fn open(
+        client: &Client,
+        run: &str,
+        time_limit: Duration,
+    ) -> Result<(Self, Option<Account>, Vec<String>), String> {
+        let ours = provider::namespace(client, &NamespaceArgs::default()).await;
+        let ours = ours.map_err(|error| nephele_controller::chain(&error))?;
+        let mut namespaces =
+            provider::namespaces_of_all(client).await.map_err(|error| nephele_controller::chain(&error))?;
+        namespaces.insert(ours.clone());
+        let found = pods(client, &namespaces).await?;
+        if found.is_empty() {
+            return Err(format!("there are no pods with the labels {MANAGERS}"));
+        }
+        let mut diagnostics = Diagnostics::new(client.clone(), String::new())
+            .map_err(|error| nephele_controller::chain(error.as_ref()))?;
+        let account = match found.iter().any(|target| target.is_tls) {
+            true => {
+                let name = format!("nephele-load-{run}");
+                let wanted =
+                    AccountFor { name, label: (LABEL, run), path: METRICS, verbs: &["get"], time_limit };
+                Some(
+                    Account::create(client, &ours, None, wanted)
+                        .await
+                        .map_err(|error| nephele_controller::chain(error.as_ref()))?,
+                )
+            }
+            false => None,
+        };
+        if let Some(account) = &account {
+            diagnostics.set_token(account.token.clone());
+        }
+        let sampling = Self { diagnostics, namespaces };
+        let mut failures: Vec<_> =
+            sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
+        if failures.len() == found.len() {
+            if let Some(account) = account {
+                failures.extend(
+                    account.remove().await.err().map(|error| nephele_controller::chain(error.as_ref())),
+                );
+            }
+            return Err(failures.first().cloned().unwrap_or_default());
+        }
+        let note = |reason| format!("CPU and memory of a controller are not known: {reason}.");
+        Ok((sampling, account, failures.into_iter().map(note).collect()))
+    }
+
+    async fn until(self, stop: CancellationToken, clock: Instant) -> Histories {
+        let mut histories = Histories::new();
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_last = tokio::select! {
+                _ = ticks.tick() => false,
+                () = stop.cancelled() => true,
+            };
+            // A pod may have been replaced. A round that fails is left out.
+            let targets = pods(self.diagnostics.client(), &self.namespaces).await.unwrap_or_default();
+            for (name, metrics) in self.scrape_all(&targets).await {
+                let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
+                if let Some(sample) = sample
+                    && (histories.len() < CONTROLLERS_MAX || histories.contains_key(&name))
+                {
+                    histories.entry(name).or_default().push(sample);
+                }
+            }
+            if is_last {
+                return histories;
+            }
+        }
+    }
+
+    /// The metrics of all controllers, or why they cannot be read, by name.
+    async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
+        let one = async |target: &Target| {
+            let metrics = self.metrics(target).await;
+            (target.name.clone(), metrics.map_err(|error| nephele_controller::chain(error.as_ref())))
+        };
+        join_all(targets.iter().map(one)).await
+    }
+
+    /// The metrics of a controller.
+    async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
+        let asked = async {
+            let answer = self.diagnostics.get(target, METRICS).await?;
+            ensure!(answer.status.is_success(), "failed to read its metrics: {}", answer.status);
+            answer.text(BYTES_MAX).await
+        };
+        match timeout(SCRAPE_MAX, asked).await {
+            Ok(result) => result,
+            Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
+        }
+    }
+}
+
+fn failure((name, metrics): (String, Result<String, String>)) -> Option<String> {
+    match metrics {
+        Ok(text) if Sample::read(Duration::ZERO, &text).is_some() => None,
+        Ok(_) => Some(format!("{name} has no metrics of its process")),
+        Err(error) => Some(format!("{name}: {error}")),
+    }
+}
+
+async fn pods(client: &Client, namespaces: &BTreeSet<String>) -> Result<Vec<Target>, String> {
+    let mut pods = Vec::new();
+    for namespace in namespaces {
+        let api = Api::<Pod>::namespaced(client.clone(), namespace);
+        let listed = api.list(&ListParams::default().labels(MANAGERS)).await;
+        let listed = listed
+            .map_err(|error| format!("failed to list their pods: {}", nephele_controller::chain(&error)))?;
+        pods.extend(listed.items);
+    }
+    Ok(targets(&pods, CONTROLLERS_MAX))
+}

@@ -1,0 +1,196 @@
+//! `nephele up`: everything in one process, for tests and for people who bring their own clusters.
+//!
+//! ```text
+//!  files ──▶ apply ──▶ management API ◀── manager, stand-in
+//!                        │
+//!                        └─watch─▶ workloads ──▶ FOLDER/<namespace>-<name>.kubeconfig
+//! ```
+
+mod apply;
+mod attach;
+mod documents;
+mod lifeline;
+mod management_api;
+mod report;
+mod state;
+mod workloads;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+use jiff::Timestamp;
+use nephele_access::Environment;
+use nephele_controller::wall_clock;
+use nephele_fake_capi::{Plan, PlannedClusters};
+use nephele_manager::Options;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use crate::kinds::Kinds;
+use attach::webhooks::LocalWebhooks;
+use documents::Document;
+use lifeline::EndedEarly;
+use management_api::ManagementApi;
+use report::Report;
+use state::ClusterKey;
+use workloads::Workloads;
+
+/// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
+const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
+
+/// What the flags do not say.
+pub(crate) const AFTER_HELP: &str = "\
+Without --attach, an embedded management API and a stand-in for Cluster API run in this process, too. The stand-in \
+plays every Cluster with spec.topology, and reads the variables of the ClusterClass in-memory. Each workload cluster \
+that is up has a file NAMESPACE-NAME.kubeconfig in the folder.";
+
+/// The flags of `nephele up`.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// YAML file with objects to create at start, such as Clusters and SimulatedClouds; repeatable.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one line of JSON when all Clusters of the files are available. End when standard input closes.
+    #[arg(long)]
+    json: bool,
+    /// Use the API server of this kubeconfig, on this machine, and install our definitions and webhooks there.
+    #[arg(long, value_name = "KUBECONFIG")]
+    attach: Option<PathBuf>,
+    /// With --attach: play Cluster API there, too. For an API server without Cluster API's controllers.
+    #[arg(long, requires = "attach")]
+    stand_in: bool,
+    /// Where to write kubeconfigs, log and journal [default: a new folder, removed at the end]
+    #[arg(long, value_name = "DIRECTORY")]
+    folder: Option<PathBuf>,
+    /// The ports that the clusters' API servers listen on, one per cluster.
+    #[arg(long, value_name = "FIRST-LAST", default_value_t = Options::default().workload_ports)]
+    port_range: String,
+    /// How long to wait until all Clusters of the files are available.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
+    time_limit: Duration,
+}
+
+/// Runs until `shutdown`, or until standard input closes (`--json`).
+pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    // Mistakes in the files are reported before anything starts.
+    let documents = documents::read_all(&args.files)?;
+    // A token of its own: a signal that follows the end of standard input is the first signal, not a second one.
+    let closed = CancellationToken::new();
+    if args.json {
+        lifeline::cancel_at_end_of_input(closed.clone())?;
+    }
+    let folder = Folder::open(args.folder.as_deref(), "nephele-up")?;
+    let log = folder.path("up.log");
+    embedded::log_to(&log, LOG_DIRECTIVES)?;
+    let outcome = serve(&args, documents, &folder, started, &shutdown, &closed).await;
+    // The log helps only with failures.
+    match outcome {
+        Ok(()) => folder.discard()?,
+        Err(error) => {
+            if let Err(error) = folder.discard_kubeconfigs() {
+                tracing::warn!(error = %nephele_controller::chain(error.as_ref()), "Failed to remove the kubeconfigs");
+            }
+            return Err(error.context(format!("nephele up failed; its log is {}", log.display())));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts everything, and works until `shutdown`, or until standard input is `closed`.
+async fn serve(
+    args: &UpArgs,
+    documents: Vec<Document>,
+    folder: &Folder,
+    started: Instant,
+    shutdown: &CancellationToken,
+    closed: &CancellationToken,
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    let (management, webhooks) = match &args.attach {
+        Some(kubeconfig) => {
+            let environment = Environment::of_process();
+            // With --json, standard input is the life line.
+            let environment = if args.json { environment.without_input() } else { environment };
+            attach::connect(kubeconfig, &environment, folder, Timestamp::now()).await?
+        }
+        None => {
+            let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
+            let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;
+            let client = embedded.client.clone();
+            let server = embedded.server.clone();
+            (ManagementApi { client, kubeconfig, server, embedded: Some(embedded) }, None)
+        }
+    };
+    let client = management.client.clone();
+    let kinds = Kinds::new(client.clone());
+    let mut tasks = Tasks::new(stop);
+    let is_played = args.attach.is_none() || args.stand_in;
+    let settings = ManagerSettings {
+        port_range: args.port_range.clone(),
+        journal: folder.path("journal.jsonl"),
+        name: "up",
+        webhooks: webhooks.as_ref().map(LocalWebhooks::settings),
+        has_stand_in: is_played,
+    };
+    let routes = tasks.add_manager(client.clone(), settings)?;
+    if let Some(embedded) = &management.embedded {
+        embedded.serve_cloud(routes);
+    }
+    if is_played {
+        tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
+    }
+    let is_reported = Cell::new(false);
+    let work = async {
+        if let Some(webhooks) = &webhooks {
+            webhooks.install(&kinds).await?;
+        }
+        let wanted = apply::create_all(&client, documents).await?;
+        let mut workloads = Workloads::new(&client, folder);
+        bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
+        let report = Report::new(folder, &management, workloads.written(&wanted));
+        report.print(args.json, started.elapsed())?;
+        is_reported.set(true);
+        workloads.keep().await
+    };
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        ended = tasks.ended() => Err(ended),
+        () = shutdown.cancelled() => Ok(()),
+        () = closed.cancelled() => match is_reported.get() {
+            true => Ok(()),
+            // Whoever waits for the report must not take this for success.
+            false => Err(EndedEarly.into()),
+        },
+    };
+    let uninstalled = match &webhooks {
+        Some(webhooks) => webhooks.uninstall(&kinds).await,
+        None => Ok(()),
+    };
+    tasks.finish().await;
+    outcome.and(uninstalled)
+}
+
+/// Waits until all wanted clusters are available.
+async fn bring_up(
+    workloads: &mut Workloads<'_>,
+    wanted: &[ClusterKey],
+    is_played: bool,
+    time_limit: Duration,
+) -> anyhow::Result<()> {
+    match timeout(time_limit, workloads.until_available(wanted, is_played)).await {
+        Ok(result) => result,
+        Err(_) => bail!(
+            "not all Clusters are available within {time_limit:?} (--time-limit): {}",
+            workloads.what_is_missing(wanted)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;
